@@ -1,0 +1,54 @@
+package bolt
+
+import (
+	"github.com/coredns-ddns/ddns/internal/store"
+	"github.com/coredns-ddns/ddns/internal/zone"
+)
+
+// Seams for the tests of the stored forms.
+var (
+	Seal         = seal
+	Unseal       = unseal
+	AppendOwner  = appendOwner
+	DecodeOwner  = decodeOwner
+	DecodeCursor = decodeCursor
+	ErrDamaged   = errDamaged
+)
+
+// State is what is stored of a zone beside its records.
+type State struct {
+	store.State
+	Nodes, Sum uint64
+}
+
+// AppendState and DecodeState are the form of a zone's state.
+func AppendState(b []byte, s State) []byte {
+	return appendState(b, state{s.State, s.Nodes, s.Sum})
+}
+
+func DecodeState(b []byte) (State, error) {
+	s, err := decodeState(b)
+	return State{s.State, s.nodes, s.sum}, err
+}
+
+// AppendCursor is the stored form of a cursor's value.
+func AppendCursor(origin zone.Name, p store.Position) []byte {
+	return seal([]byte(origin), appendPosition(nil, p))
+}
+
+// Retire makes the store take its file for failed: stuck as after a panic, or
+// else as after an error.
+func (s *Store) Retire(cause error, stuck bool) {
+	h, err := s.current()
+	if err != nil {
+		return
+	}
+	if stuck {
+		s.retire(h, cause)
+	} else {
+		s.fail(h, cause)
+	}
+}
+
+// Closing reports whether Close has begun.
+func (s *Store) Closing() bool { return s.closing.Load() }

@@ -1,0 +1,213 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// Options change how a file is opened. The zero value is what a server wants.
+type Options struct {
+	// LockTimeout is how long to wait for another process to let go of the file;
+	// 0 is one second, enough for a predecessor that is just ending.
+	LockTimeout time.Duration
+	// Warn is told in a sentence of what is odd but no reason to refuse.
+	Warn func(message string)
+}
+
+const defaultLockTimeout = time.Second
+
+// mapped is how much address space is mapped at once: 4 GiB, or 256 MiB where
+// pointers have 32 bits. A mapping that has to grow waits for every reader, a backup
+// to a slow disk included; address space costs nothing where there is much of it.
+const mapped = 1 << 28 << (4 * (^uint(0) >> 63))
+
+// growth is by how much the file is extended at a time. bbolt's own 16 MiB would
+// make a file of a few hosts look that large.
+const growth = 1 << 20
+
+// handle is one opening of the file. It is used until the outcome of a write is
+// unknown, then never again.
+type handle struct {
+	db   *bbolt.DB
+	file *os.File // bbolt's own
+	// stuck is set when bbolt panicked: it may hold its locks for ever.
+	stuck bool
+}
+
+// open opens path, which must exist and be locked by the caller, for the store.
+func open(path string, timeout time.Duration) (*handle, error) {
+	h := new(handle)
+	// The free list is not written with each commit: once a large change was
+	// trimmed from the journal it is long, and writing it made a commit at a million
+	// hosts three times as slow, and one at a thousand by half. bbolt finds the free
+	// pages again when it opens the file, and after a failed write, by walking
+	// it; at opening the pages were checked just before, so the walk, whose panic
+	// nobody could catch, finds nothing to panic about.
+	o := &bbolt.Options{
+		Timeout:         timeout,
+		FreelistType:    bbolt.FreelistMapType,
+		NoFreelistSync:  true,
+		InitialMmapSize: mapped,
+		OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
+			// Not to create: the file was there a moment ago, or has been made
+			// durable by create.
+			f, err := os.OpenFile(name, flag&^os.O_CREATE, perm)
+			h.file = f
+			return f, err
+		},
+	}
+	err := guard(func() (err error) {
+		h.db, err = bbolt.Open(path, 0o600, o)
+		return err
+	})
+	var p *panicError
+	switch {
+	case err == nil:
+		h.db.AllocSize = growth
+		return h, nil
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, inUse(path)
+	case errors.As(err, &p):
+		h.stuck = true
+		h.release()
+	}
+	return nil, fmt.Errorf("opening %s: %w", path, err)
+}
+
+func inUse(path string) error {
+	return fmt.Errorf("opening %s: another process is using it", path)
+}
+
+// release gives up the file of a handle that cannot be closed. What bbolt mapped
+// stays mapped.
+func (h *handle) release() {
+	if h.file != nil {
+		// The mapping keeps the lock when the descriptor is closed.
+		_ = syscall.Flock(int(h.file.Fd()), syscall.LOCK_UN)
+		h.file.Close()
+	}
+}
+
+// examine looks at what is at path before anything is done with it. exists is
+// false when there is nothing.
+func examine(path string, warn func(string)) (exists bool, err error) {
+	fi, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if li, err := os.Lstat(path); err == nil && li.Mode()&fs.ModeSymlink != 0 {
+			return false, fmt.Errorf("opening %s: it is a symbolic link to nowhere", path)
+		}
+		dir := filepath.Dir(path)
+		di, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return false, fmt.Errorf("opening %s: there is no directory %s; create it first", path, dir)
+		case err != nil:
+			return false, fmt.Errorf("opening %s: %w", path, err)
+		case !di.IsDir():
+			return false, fmt.Errorf("opening %s: %s is not a directory", path, dir)
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("opening %s: %w", path, err)
+	}
+	if !fi.Mode().IsRegular() {
+		return false, fmt.Errorf("opening %s: it is not a regular file", path)
+	}
+	if m := fi.Mode().Perm(); m&0o077 != 0 {
+		warn(fmt.Sprintf("The database %s may be read or written by others than its owner (mode %04o); 0600 is enough", path, m))
+	}
+	return true, nil
+}
+
+// create makes an empty database at path that is there whole or not at all, also
+// after a power cut: it is written under another name, synced, and then linked.
+func create(path string) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.new")
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", path, err)
+	}
+	tmp.Close()
+	defer os.Remove(tmp.Name())
+	if err := initialise(tmp.Name()); err != nil {
+		return fmt.Errorf("creating %s: %w", path, classify(err))
+	}
+	// Another process may have done the same: the first one wins.
+	err = os.Link(tmp.Name(), path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		// A file system without hard links.
+		if err := os.Rename(tmp.Name(), path); err != nil {
+			return fmt.Errorf("creating %s: %w", path, err)
+		}
+	}
+	if err := syncDir(dir); err != nil {
+		return fmt.Errorf("creating %s: syncing its directory: %w", path, err)
+	}
+	return nil
+}
+
+// initialise writes the buckets that every database has, and the format.
+func initialise(path string) error {
+	h, err := open(path, defaultLockTimeout)
+	if err != nil {
+		return err
+	}
+	err = guard(func() error {
+		return h.db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(bucketFormat)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.CreateBucketIfNotExists(bucketZones); err != nil {
+				return err
+			}
+			return b.Put(keyFormat, seal(keyFormat, []byte{formatVersion}))
+		})
+	})
+	return errors.Join(err, h.db.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// errBlank is checkFormat's answer to a database with nothing in it.
+var errBlank = errors.New("it is empty")
+
+// checkFormat refuses files that this program did not write or must not.
+func checkFormat(tx *bbolt.Tx) error {
+	b := tx.Bucket(bucketFormat)
+	if b == nil {
+		if k, _ := tx.Cursor().First(); k == nil {
+			return errBlank
+		}
+		return errors.New("it is a database of another program")
+	}
+	v, _, err := unseal(keyFormat, b.Get(keyFormat))
+	if err != nil {
+		return fmt.Errorf("its format: %w", err)
+	}
+	if len(v) != 1 || v[0] == 0 {
+		return fmt.Errorf("its format: %w", errDamaged)
+	}
+	if v[0] > formatVersion {
+		return fmt.Errorf("it has format %d, written by a newer version of this program; this one knows formats up to %d", v[0], formatVersion)
+	}
+	if tx.Bucket(bucketZones) == nil {
+		return fmt.Errorf("%w: no list of zones", errDamaged)
+	}
+	return nil
+}

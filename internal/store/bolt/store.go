@@ -1,0 +1,335 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/coredns-ddns/ddns/internal/store"
+)
+
+// Store is a store in one bbolt file. It implements store.Store.
+type Store struct {
+	path string
+	opts Options
+
+	mu     sync.Mutex
+	lock   *os.File      // guarded by mu; held from Open to Close
+	h      *handle       // guarded by mu; nil while the last one has failed
+	cause  error         // guarded by mu; why there is no handle
+	ending chan struct{} // guarded by mu; closed when the failed handle is
+	closed bool          // guarded by mu
+
+	failed      atomic.Bool // some write's outcome is unknown: backups end
+	closing     atomic.Bool // Close has begun: backups end
+	sinceUnmap  atomic.Int32
+	bytes, free atomic.Int64 // for Stats
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the database at path, which is created when its directory exists. The
+// structure of the whole file is checked first. Errors are sentences that name
+// the file.
+func Open(path string, o Options) (*Store, error) {
+	if o.LockTimeout <= 0 {
+		o.LockTimeout = defaultLockTimeout
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	// A later change of the working directory must not lead elsewhere.
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	exists, err := examine(path, o.Warn)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		if err := create(path); err != nil {
+			return nil, err
+		}
+	}
+	s := &Store{path: path, opts: o}
+	if s.lock, err = lock(path, o.LockTimeout); err != nil {
+		return nil, err
+	}
+	if err := s.start(); err != nil {
+		s.lock.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// start opens a locked file. It is called before the store is shared.
+func (s *Store) start() (err error) {
+	s.h, err = s.openHandle(s.lock)
+	if errors.Is(err, errBlank) { // made by touch or mktemp: as good as none
+		if err := initialise(s.path); err != nil {
+			return err
+		}
+		s.h, err = s.openHandle(s.lock)
+	}
+	return err
+}
+
+// openHandle checks the file, of which f is a descriptor, and opens it.
+func (s *Store) openHandle(f *os.File) (*handle, error) {
+	whole, err := verify(f)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", s.path, err)
+	}
+	if !whole {
+		s.opts.Warn(fmt.Sprintf("One of the two first pages of %s is not valid: it is as it was before its last commit, which was cut short unless the disk is failing", s.path))
+	}
+	h, err := open(s.path, s.opts.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	err = guard(func() error { return h.db.View(checkFormat) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", s.path, err), h.db.Close())
+	}
+	s.measure(h)
+	return h, nil
+}
+
+// current returns the handle to work with. After a write of unknown outcome it
+// opens the file anew, so that what it reads is what the disk holds.
+func (s *Store) current() (*handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	if s.h == nil {
+		if err := s.reopen(); err != nil {
+			return nil, fmt.Errorf("recovering from %q: %w", s.cause.Error(), err)
+		}
+	}
+	return s.h, nil
+}
+
+// fail retires a handle after a write whose outcome is unknown, or a panic.
+func (s *Store) fail(h *handle, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.h != h {
+		return // somebody else found out before
+	}
+	s.failed.Store(true)
+	s.h, s.cause, s.ending = nil, cause, make(chan struct{})
+	ending := s.ending
+	if h.stuck {
+		h.release()
+		close(ending)
+		return
+	}
+	// Close waits for readers; reopen waits for it.
+	go func() {
+		defer close(ending)
+		_ = guard(h.db.Close)
+	}()
+}
+
+// closeWait is how long reopening waits for the readers of the failed handle.
+const closeWait = 3 * time.Second
+
+// reopen replaces the failed handle; mu is held. It succeeds only when the disk
+// has been read afresh and has taken a write, so that after it updates can be
+// promised again.
+func (s *Store) reopen() error {
+	select {
+	case <-s.ending:
+	case <-time.After(closeWait):
+		return errors.New("somebody is still reading, a backup perhaps")
+	}
+	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := dropCache(f); err != nil {
+		return classify(fmt.Errorf("syncing %s: %w", s.path, err))
+	}
+	if !sameFile(f, s.lock) { // the operator has put another in its place
+		l, err := lock(s.path, s.opts.LockTimeout)
+		if err != nil {
+			return err
+		}
+		s.lock.Close()
+		s.lock = l
+	}
+	h, err := s.openHandle(f)
+	if err != nil {
+		return err
+	}
+	if err := guard(func() error { return probe(h.db) }); err != nil {
+		var p *panicError
+		if errors.As(err, &p) {
+			h.stuck = true
+			h.release()
+		} else {
+			err = errors.Join(err, h.db.Close())
+		}
+		return classify(fmt.Errorf("writing to %s: %w", s.path, err))
+	}
+	s.h, s.cause = h, nil
+	s.failed.Store(false)
+	return nil
+}
+
+// probe is a transaction that changes nothing but is written and synced.
+func probe(db *bbolt.DB) error {
+	return db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketFormat).Put(keyFormat, seal(keyFormat, []byte{formatVersion}))
+	})
+}
+
+func sameFile(a, b *os.File) bool {
+	fa, err1 := a.Stat()
+	fb, err2 := b.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(fa, fb)
+}
+
+// view runs a read transaction. It is not called while the mutex is held.
+func (s *Store) view(do func(*bbolt.Tx) error) error {
+	for {
+		h, err := s.current()
+		if err != nil {
+			return err
+		}
+		err = guard(func() error { return h.db.View(do) })
+		var p *panicError
+		switch {
+		case errors.As(err, &p):
+			s.retire(h, err)
+		case errors.Is(err, berrors.ErrDatabaseNotOpen):
+			continue // retired, or closed, between current and View
+		case errors.Is(err, berrors.ErrInvalidMapping):
+			s.fail(h, err)
+		}
+		return err
+	}
+}
+
+// update runs a write transaction. Errors of do are certain to have written
+// nothing; after all others but ErrClosed the outcome is unknown.
+func (s *Store) update(do func(*bbolt.Tx) error) error {
+	for {
+		h, err := s.current()
+		if err != nil {
+			return classify(err)
+		}
+		err = s.write(h, do)
+		if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+			continue
+		}
+		return err
+	}
+}
+
+func (s *Store) write(h *handle, do func(*bbolt.Tx) error) error {
+	var tx *bbolt.Tx
+	certain := false
+	err := guard(func() (err error) {
+		if tx, err = h.db.Begin(true); err != nil {
+			certain = errors.Is(err, berrors.ErrDatabaseNotOpen)
+			return err
+		}
+		if err := s.present(h); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		if err := do(tx); err != nil {
+			certain = true
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	})
+	var p *panicError
+	switch {
+	case err == nil:
+		s.measure(h)
+		s.relieve(h)
+		return nil
+	case errors.As(err, &p):
+		// The library's locks may be held for ever: what can be let go is.
+		s.retire(h, err)
+		return err
+	case certain:
+		return err
+	}
+	err = classify(fmt.Errorf("writing to %s: %w", s.path, err))
+	s.fail(h, err)
+	return err
+}
+
+// retire fails a handle that panicked.
+func (s *Store) retire(h *handle, cause error) {
+	s.mu.Lock()
+	h.stuck = true
+	s.mu.Unlock()
+	s.fail(h, cause)
+}
+
+// present makes sure that the file still has a name. A commit to one that was
+// removed would be durable until the process ends.
+func (s *Store) present(h *handle) error {
+	fi, err := h.file.Stat()
+	if err != nil {
+		return err
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 {
+		return errors.New("the file has been removed or replaced")
+	}
+	return nil
+}
+
+// measure refreshes what Stats tells.
+func (s *Store) measure(h *handle) {
+	fi, err := h.file.Stat()
+	if err != nil {
+		return
+	}
+	s.bytes.Store(fi.Size())
+	st := h.db.Stats()
+	s.free.Store(int64(st.FreePageN+st.PendingPageN) * int64(h.db.Info().PageSize))
+}
+
+// Stats implements store.Store. It takes no lock that a commit holds.
+func (s *Store) Stats() store.Stats {
+	return store.Stats{Kind: "bolt", Bytes: s.bytes.Load(), Free: s.free.Load()}
+}
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.closing.Store(true)
+	h, ending, l := s.h, s.ending, s.lock
+	s.h = nil
+	s.mu.Unlock()
+	defer l.Close()
+	if h == nil {
+		<-ending
+		return nil
+	}
+	if err := guard(h.db.Close); err != nil {
+		return fmt.Errorf("closing %s: %w", s.path, err)
+	}
+	return nil
+}
