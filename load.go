@@ -1,0 +1,115 @@
+package ddns
+
+import (
+	"crypto/tls"
+	"fmt"
+
+	"github.com/miekg/dns"
+
+	"github.com/coredns-ddns/ddns/internal/policy"
+	"github.com/coredns-ddns/ddns/internal/zone"
+	"github.com/coredns-ddns/ddns/internal/zonedb"
+)
+
+// loaded is what a stanza's files hold, read and checked whole.
+type loaded struct {
+	policy *policy.Policy
+	specs  []zonedb.Spec
+	tls    *tls.Config // of the HTTP listener; nil for plain HTTP
+
+	grpcTLS *tls.Config // of the hook server; nil on a unix socket
+}
+
+// read reads every file of the stanza: at the start and at each /reload. Nothing is
+// changed by it, so that all of it counts or none.
+func (i *instance) read() (*loaded, error) {
+	l := &loaded{policy: new(policy.Policy)}
+	if i.cfg.policy != "" {
+		p, err := policy.ParseFile(i.cfg.policy)
+		if err != nil {
+			return nil, err
+		}
+		l.policy = p
+	}
+	for _, origin := range i.cfg.zones {
+		spec := zonedb.Spec{Origin: origin, Limits: i.cfg.zoneLimits(), Journal: i.cfg.limits.journal}
+		var err error
+		switch {
+		case i.cfg.files[origin] != "":
+			spec.Source = "file"
+			spec.Static, err = i.cfg.readZoneFile(i.cfg.files[origin], origin)
+		case i.cfg.seeds[origin] != "":
+			spec.Source = "seed"
+			// Read only when the store turns out not to have the zone.
+			spec.Seed = func() ([]zone.RRset, error) { return i.cfg.readZoneFile(i.cfg.seeds[origin], origin) }
+		default:
+			spec.Source = "ns"
+			spec.Static, err = i.cfg.apex(origin)
+		}
+		if err != nil {
+			return nil, err
+		}
+		l.specs = append(l.specs, spec)
+	}
+	if err := l.readTLS(i.cfg); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Timers of an apex made from `ns`, in seconds. Secondaries are told of changes by
+// NOTIFY, so refresh is only the fallback; the negative TTL is short because a
+// name that does not exist yet may exist in a moment.
+const (
+	apexTTL     = 3600
+	apexRefresh = 3600
+	apexRetry   = 600
+	apexExpire  = 1209600
+)
+
+// apex makes the SOA, NS and address records of a zone without a file.
+func (c *config) apex(origin zone.Name) ([]zone.RRset, error) {
+	head := func(owner zone.Name, typ uint16) dns.RR_Header {
+		return dns.RR_Header{Name: owner.String(), Rrtype: typ, Class: dns.ClassINET, Ttl: apexTTL}
+	}
+	mbox := "hostmaster." + origin.String()
+	if len(origin)+len("hostmaster.") > zone.MaxNameLength {
+		mbox = origin.String()
+	}
+	rrs := map[zone.Name]map[uint16][]dns.RR{}
+	add := func(owner zone.Name, rr dns.RR) {
+		if rrs[owner] == nil {
+			rrs[owner] = map[uint16][]dns.RR{}
+		}
+		t := rr.Header().Rrtype
+		rrs[owner][t] = append(rrs[owner][t], rr)
+	}
+	add(origin, &dns.SOA{
+		Hdr: head(origin, dns.TypeSOA), Ns: c.servers[0].name.String(), Mbox: mbox, Serial: 1,
+		Refresh: apexRefresh, Retry: apexRetry, Expire: apexExpire, Minttl: min(apexTTL, max(c.ttl.standard, 1)),
+	})
+	for _, s := range c.servers {
+		add(origin, &dns.NS{Hdr: head(origin, dns.TypeNS), Ns: s.name.String()})
+		if c.holding(s.name) != origin {
+			continue
+		}
+		for _, a := range s.addresses {
+			if a.Is4() {
+				add(s.name, &dns.A{Hdr: head(s.name, dns.TypeA), A: a.AsSlice()})
+			} else {
+				add(s.name, &dns.AAAA{Hdr: head(s.name, dns.TypeAAAA), AAAA: a.AsSlice()})
+			}
+		}
+	}
+	var sets []zone.RRset
+	for _, byType := range rrs {
+		for _, list := range byType {
+			set, err := zone.NewRRset(list...)
+			if err != nil {
+				return nil, fmt.Errorf("making the apex of %s: %w", origin, err)
+			}
+			sets = append(sets, set)
+		}
+	}
+	return sets, nil
+}
