@@ -205,3 +205,28 @@ func TestFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDirectoryThatCannotBeWritten must be found out when the database is opened, not
+// by the first update.
+func TestDirectoryThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("ddns-test", dir, "tmpfs", 0, "size=4m"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("mounting a file system: %v", err)
+		}
+		t.Skipf("mounting a file system: %v", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	path := filepath.Join(dir, "ddns.db")
+	open(t, path).Close()
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	s, err := bolt.Open(path, bolt.Options{})
+	if err == nil {
+		s.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "the directory "+dir+" cannot be written") {
+		t.Errorf("Open: %v", err)
+	}
+}

@@ -36,6 +36,31 @@ func AppendCursor(origin zone.Name, p store.Position) []byte {
 	return seal([]byte(origin), appendPosition(nil, p))
 }
 
+// DecodeRecord reads a record of the log, and EncodeParts makes one.
+var DecodeRecord = decodeRecord
+
+func EncodeParts(parts []part) (b []byte) {
+	for i := range parts {
+		b = appendPart(b, &parts[i])
+	}
+	return b
+}
+
+// EncodeRecord is the record of a commit to zones whose state before it does not
+// matter.
+func EncodeRecord(zones []store.ZoneCommit) []byte {
+	var parts []part
+	for _, z := range zones {
+		p := part{origin: z.Origin, after: z.After, nodes: z.Nodes}
+		p.next = store.State{Last: z.After + store.Position(len(z.Changesets)), Oldest: 1, Serial: z.Serial}
+		for _, cs := range z.Changesets {
+			p.entries = append(p.entries, cs.Encode())
+		}
+		parts = append(parts, p)
+	}
+	return EncodeParts(parts)
+}
+
 // Retire makes the store take its file for failed: stuck as after a panic, or
 // else as after an error.
 func (s *Store) Retire(cause error, stuck bool) {

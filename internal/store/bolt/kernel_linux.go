@@ -38,6 +38,12 @@ func lock(path string, timeout time.Duration) (*os.File, error) {
 	}
 }
 
+// writable says whether files can be made in a directory.
+func writable(dir string) error {
+	const wOK = 2
+	return syscall.Access(dir, wOK)
+}
+
 // readAhead says that a mapping is about to be read once from end to end.
 func readAhead(data []byte) {
 	_ = syscall.Madvise(data, syscall.MADV_SEQUENTIAL)

@@ -12,8 +12,10 @@ import (
 )
 
 // formatVersion is the version of the layout this program writes. A file with a
-// newer one is refused; an older one would be converted at Open.
-const formatVersion = 1
+// newer one is refused. One of version 1, which had no log, becomes version 2
+// with the first log that belongs to it, so that a program which knows nothing of
+// logs does not serve it without.
+const formatVersion = 2
 
 var (
 	bucketFormat = []byte("ddns")

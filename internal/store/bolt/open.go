@@ -6,11 +6,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/coredns-ddns/ddns/internal/store"
+	"github.com/coredns-ddns/ddns/internal/wal"
+	"github.com/coredns-ddns/ddns/internal/zone"
 )
 
 // Options change how a file is opened. The zero value is what a server wants.
@@ -33,18 +39,36 @@ const mapped = 1 << 28 << (4 * (^uint(0) >> 63))
 // make a file of a few hosts look that large.
 const growth = 1 << 20
 
-// handle is one opening of the file. It is used until the outcome of a write is
-// unknown, then never again.
+// handle is one opening of the database and its log. It is used until the outcome of a
+// write is unknown, then never again.
 type handle struct {
-	db   *bbolt.DB
-	file *os.File // bbolt's own
-	// stuck is set when bbolt panicked: it may hold its locks for ever.
-	stuck bool
+	db     *bbolt.DB
+	file   *os.File    // bbolt's own
+	stuck  atomic.Bool // bbolt panicked: it may hold its locks for ever
+	failed atomic.Bool // set before the handle is given up
+	shared atomic.Bool // the store works with it: its failure has to be told
+
+	logPath string
+	pending pending
+
+	moving sync.Mutex // held by whoever writes to the database; see move.go
+	writer sync.Mutex // held by whoever appends to the log; taken after moving
+
+	// guarded by writer
+	log     *wal.Log // nil until the first commit that it is for
+	epoch   uint64   // of the log that the database names, 0 for none
+	applied uint64   // number of the newest record that is in the database
+	states  map[zone.Name]store.State
+	buf     []byte
 }
 
 // open opens path, which must exist and be locked by the caller, for the store.
 func open(path string, timeout time.Duration) (*handle, error) {
-	h := new(handle)
+	h := &handle{states: make(map[zone.Name]store.State)}
+	var err error
+	if h.logPath, err = logOf(path); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
 	// The free list is not written with each commit: once a large change was
 	// trimmed from the journal it is long, and writing it made a commit at a million
 	// hosts three times as slow, and one at a thousand by half. bbolt finds the free
@@ -64,7 +88,7 @@ func open(path string, timeout time.Duration) (*handle, error) {
 			return f, err
 		},
 	}
-	err := guard(func() (err error) {
+	err = guard(func() (err error) {
 		h.db, err = bbolt.Open(path, 0o600, o)
 		return err
 	})
@@ -76,7 +100,6 @@ func open(path string, timeout time.Duration) (*handle, error) {
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, inUse(path)
 	case errors.As(err, &p):
-		h.stuck = true
 		h.release()
 	}
 	return nil, fmt.Errorf("opening %s: %w", path, err)
@@ -94,6 +117,42 @@ func (h *handle) release() {
 		_ = syscall.Flock(int(h.file.Fd()), syscall.LOCK_UN)
 		h.file.Close()
 	}
+}
+
+// close gives up the database and the log, both as they are.
+func (h *handle) close() error {
+	if h.log != nil {
+		h.log.Close()
+		h.log = nil
+	}
+	if h.stuck.Load() {
+		h.release()
+		return nil
+	}
+	return guard(h.db.Close)
+}
+
+// logOf is the path of the log of the database at path. One that is reached by a link
+// has it beside itself, not beside the link.
+func logOf(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	return real + logSuffix, err
+}
+
+// dropLogCache is dropCache for the log of the database at path.
+func dropLogCache(path string) error {
+	path, err := logOf(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(dropCache(f), f.Close())
 }
 
 // examine looks at what is at path before anything is done with it. exists is
@@ -121,6 +180,12 @@ func examine(path string, warn func(string)) (exists bool, err error) {
 	}
 	if !fi.Mode().IsRegular() {
 		return false, fmt.Errorf("opening %s: it is not a regular file", path)
+	}
+	// Found out now, not by the first update.
+	if log, err := logOf(path); err != nil {
+		return false, fmt.Errorf("opening %s: %w", path, err)
+	} else if err := writable(filepath.Dir(log)); err != nil {
+		return false, fmt.Errorf("opening %s: the directory %s cannot be written, and the log is made there: %w", path, filepath.Dir(log), err)
 	}
 	if m := fi.Mode().Perm(); m&0o077 != 0 {
 		warn(fmt.Sprintf("The database %s may be read or written by others than its owner (mode %04o); 0600 is enough", path, m))

@@ -49,8 +49,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"one octet", func(path string) error { return os.WriteFile(path, []byte{1}, 0o600) }, "not a database"},
 		{"a database of another program", func(path string) error { return put(path, "members", "k", []byte("v")) }, "another program"},
 		{"a newer format", func(path string) error {
-			return put(path, "ddns", "format", bolt.Seal([]byte("format"), []byte{2}))
-		}, "format 2, written by a newer version"},
+			return put(path, "ddns", "format", bolt.Seal([]byte("format"), []byte{3}))
+		}, "format 3, written by a newer version"},
 		{"a damaged format", func(path string) error { return put(path, "ddns", "format", []byte("1")) }, "damaged"},
 		{"a database without its list of zones", func(path string) error {
 			return put(path, "ddns", "format", bolt.Seal([]byte("format"), []byte{1}))

@@ -33,24 +33,31 @@ func (s *Store) Zones() ([]zone.Name, error) {
 
 // Load implements store.Store.
 func (s *Store) Load(ctx context.Context, origin zone.Name, put func(zone.Name, zone.Node)) (st store.State, found bool, err error) {
-	err = s.view(func(tx *bbolt.Tx) error {
-		full, ok, err := readState(tx, origin)
-		if err != nil || !ok {
-			return err
-		}
-		if put != nil {
-			if err := loadNodes(ctx, tx, origin, full, put); err != nil {
+	err = s.viewWith(func(h *handle) func(*bbolt.Tx) error {
+		// What the log holds is asked for first: by the time it is gone from there, it
+		// is in the database.
+		changed, ahead, some := h.pending.nodes(origin)
+		return func(tx *bbolt.Tx) error {
+			full, ok, err := readState(tx, origin)
+			if err != nil || !ok {
 				return err
 			}
+			st, found = full.State, true
+			if some = some && ahead.Last > full.Last; some {
+				st = ahead
+			} else {
+				changed = nil
+			}
+			if put != nil {
+				if err := loadNodes(ctx, tx, origin, full, changed, put); err != nil {
+					return err
+				}
+			}
+			if err := checkApex(tx, origin, full); err != nil {
+				return err
+			}
+			return checkJournal(tx, origin, full)
 		}
-		if err := checkApex(tx, origin, full); err != nil {
-			return err
-		}
-		if err := checkJournal(tx, origin, full); err != nil {
-			return err
-		}
-		st, found = full.State, true
-		return nil
 	})
 	if err != nil {
 		return store.State{}, false, fmt.Errorf("reading zone %s from %s: %w", origin, s.path, err)
@@ -61,9 +68,10 @@ func (s *Store) Load(ctx context.Context, origin zone.Name, put func(zone.Name, 
 	return st, found, nil
 }
 
-// loadNodes puts every owner and adds them up. It runs put under call, once for
-// all of them, because a deferred function for each is felt at a million.
-func loadNodes(ctx context.Context, tx *bbolt.Tx, origin zone.Name, want state, put func(zone.Name, zone.Node)) (err error) {
+// loadNodes puts every owner and adds them up; those that changed are put as they are
+// now. It runs put under call, once for all of them, because a deferred function for
+// each is felt at a million.
+func loadNodes(ctx context.Context, tx *bbolt.Tx, origin zone.Name, want state, changed map[zone.Name]zone.Node, put func(zone.Name, zone.Node)) (err error) {
 	b := tx.Bucket(bucketName(prefixNodes, origin))
 	if b == nil {
 		return fmt.Errorf("%w: its records are gone", errDamaged)
@@ -97,6 +105,11 @@ func loadNodes(ctx context.Context, tx *bbolt.Tx, origin zone.Name, want state, 
 		}
 		got.nodes++
 		got.sum += uint64(sum)
+		if len(changed) > 0 {
+			if _, is := changed[owner]; is {
+				continue
+			}
+		}
 		theirs = true
 		put(owner, n)
 		theirs = false
@@ -107,6 +120,13 @@ func loadNodes(ctx context.Context, tx *bbolt.Tx, origin zone.Name, want state, 
 	if got.sum != want.sum {
 		return fmt.Errorf("%w: its %d names are not those that were written last", errDamaged, got.nodes)
 	}
+	theirs = true
+	for owner, n := range changed {
+		if n != "" {
+			put(owner, n)
+		}
+	}
+	theirs = false
 	return nil
 }
 
@@ -208,48 +228,97 @@ func (s *Store) entries(ctx context.Context, origin zone.Name, after, upto store
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	err = s.view(func(tx *bbolt.Tx) error {
-		values = nil
-		st, found, err := readState(tx, origin)
-		if err != nil || !found || after >= min(upto, st.Last) {
-			return err
-		}
-		if after+1 < st.Oldest {
-			return fmt.Errorf("entry %d: %w", after+1, store.ErrTrimmed)
-		}
-		b := tx.Bucket(bucketName(prefixJournal, origin))
-		if b == nil {
-			return fmt.Errorf("%w: it is gone", errDamaged)
-		}
-		c, want, size := b.Cursor(), after+1, 0
-		for k, sealed := c.Seek(appendPosition(nil, want)); want <= min(upto, st.Last); k, sealed = c.Next() {
-			if len(values) == batchEntries || size > batchOctets {
-				break
+	err = s.viewWith(func(h *handle) func(*bbolt.Tx) error {
+		t, ahead := h.pending.tail(origin) // before the database: see Load
+		return func(tx *bbolt.Tx) error {
+			values = nil
+			st, found, err := readState(tx, origin)
+			if err != nil || !found {
+				return err
 			}
-			if !bytes.Equal(k, appendPosition(nil, want)) {
-				return fmt.Errorf("%w: entry %d is missing", errDamaged, want)
+			inDatabase := st.Last
+			if ahead = ahead && t.state.Last > st.Last; ahead {
+				st.State = t.state
 			}
-			v, _, err := unseal(k, sealed)
-			if err != nil {
-				return fmt.Errorf("entry %d: %w", want, err)
+			upto := min(upto, st.Last)
+			if after >= upto {
+				return nil
 			}
-			values = append(values, bytes.Clone(v))
-			size += len(v)
-			want++
+			if after+1 < st.Oldest {
+				return fmt.Errorf("entry %d: %w", after+1, store.ErrTrimmed)
+			}
+			if values, err = stored(tx, origin, after, min(upto, inDatabase)); err != nil || !ahead {
+				return err
+			}
+			if next := after + store.Position(len(values)) + 1; next > inDatabase {
+				for ; next <= upto && len(values) < batchEntries; next++ {
+					values = append(values, t.entries[next-t.first])
+				}
+			}
+			return nil
 		}
-		return nil
 	})
 	return values, err
 }
 
-// Backup implements store.Store. While it runs, pages that commits free are not
-// used again: the file grows by what is written meanwhile.
+// stored copies a batch of a journal's entries from the database.
+func stored(tx *bbolt.Tx, origin zone.Name, after, upto store.Position) (values [][]byte, err error) {
+	if after >= upto {
+		return nil, nil
+	}
+	b := tx.Bucket(bucketName(prefixJournal, origin))
+	if b == nil {
+		return nil, fmt.Errorf("%w: it is gone", errDamaged)
+	}
+	c, want, size := b.Cursor(), after+1, 0
+	for k, sealed := c.Seek(appendPosition(nil, want)); want <= upto; k, sealed = c.Next() {
+		if len(values) == batchEntries || size > batchOctets {
+			break
+		}
+		if !bytes.Equal(k, appendPosition(nil, want)) {
+			return values, fmt.Errorf("%w: entry %d is missing", errDamaged, want)
+		}
+		v, _, err := unseal(k, sealed)
+		if err != nil {
+			return values, fmt.Errorf("entry %d: %w", want, err)
+		}
+		values = append(values, bytes.Clone(v))
+		size += len(v)
+		want++
+	}
+	return values, nil
+}
+
+// Backup implements store.Store. The copy has no log, and the log that is used from
+// then on is another one, so that it cannot be taken for the copy's. While it runs,
+// pages that commits free are not used again: the file grows by what is written
+// meanwhile.
 func (s *Store) Backup(ctx context.Context, w store.Writer) (n int64, err error) {
+	var h *handle
+	var tx *bbolt.Tx
+	err = s.alone(func(current *handle) error {
+		h = current
+		if err := s.disarm(h); err != nil {
+			return err
+		}
+		return guard(func() error {
+			tx, err = h.db.Begin(false)
+			return err
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("copying %s: %w", s.path, err)
+	}
 	bw := &backupWriter{ctx: ctx, s: s, w: w}
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = guard(func() error {
+		defer tx.Rollback()
 		n, err = tx.WriteTo(bw)
 		return err
 	})
+	var p *panicError
+	if errors.As(err, &p) {
+		s.retire(h, err)
+	}
 	if bw.err != nil {
 		err = bw.err
 	}

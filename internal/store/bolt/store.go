@@ -16,7 +16,7 @@ import (
 	"github.com/coredns-ddns/ddns/internal/store"
 )
 
-// Store is a store in one bbolt file. It implements store.Store.
+// Store is a store in one bbolt file with a write-ahead log. It implements store.Store.
 type Store struct {
 	path string
 	opts Options
@@ -31,7 +31,9 @@ type Store struct {
 	failed      atomic.Bool // some write's outcome is unknown: backups end
 	closing     atomic.Bool // Close has begun: backups end
 	sinceUnmap  atomic.Int32
+	mover       *mover
 	bytes, free atomic.Int64 // for Stats
+	logBytes    atomic.Int64 // for Stats
 }
 
 var _ store.Store = (*Store)(nil)
@@ -60,7 +62,7 @@ func Open(path string, o Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s := &Store{path: path, opts: o}
+	s := &Store{path: path, opts: o, mover: newMover()}
 	if s.lock, err = lock(path, o.LockTimeout); err != nil {
 		return nil, err
 	}
@@ -68,6 +70,8 @@ func Open(path string, o Options) (*Store, error) {
 		s.lock.Close()
 		return nil, err
 	}
+	s.use(s.h)
+	go s.keepMoving()
 	return s, nil
 }
 
@@ -100,8 +104,27 @@ func (s *Store) openHandle(f *os.File) (*handle, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", s.path, err), h.db.Close())
 	}
+	if err := s.readLog(h); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", s.path, err), h.db.Close())
+	}
 	s.measure(h)
 	return h, nil
+}
+
+// use makes a handle the one to work with; mu is held, or the store not shared yet.
+func (s *Store) use(h *handle) {
+	h.shared.Store(true)
+	s.h, s.cause = h, nil
+	if !h.pending.empty() { // left by a process that was killed
+		s.mover.signal(s.mover.first)
+	}
+}
+
+// working returns the handle if it is not a failed one.
+func (s *Store) working() *handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.h
 }
 
 // current returns the handle to work with. After a write of unknown outcome it
@@ -122,23 +145,24 @@ func (s *Store) current() (*handle, error) {
 
 // fail retires a handle after a write whose outcome is unknown, or a panic.
 func (s *Store) fail(h *handle, cause error) {
+	if !h.failed.CompareAndSwap(false, true) || !h.shared.Load() {
+		return // somebody else found out before, or whoever opens it does
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.h != h {
-		return // somebody else found out before
+		return // it is being closed
 	}
 	s.failed.Store(true)
 	s.h, s.cause, s.ending = nil, cause, make(chan struct{})
 	ending := s.ending
-	if h.stuck {
-		h.release()
-		close(ending)
-		return
-	}
-	// Close waits for readers; reopen waits for it.
+	// Close waits for readers, and whoever appends to the log must have seen that he
+	// may not; reopen waits for both.
 	go func() {
 		defer close(ending)
-		_ = guard(h.db.Close)
+		h.writer.Lock()
+		defer h.writer.Unlock()
+		_ = h.close()
 	}()
 }
 
@@ -170,30 +194,19 @@ func (s *Store) reopen() error {
 		s.lock.Close()
 		s.lock = l
 	}
+	if err := dropLogCache(s.path); err != nil {
+		return classify(fmt.Errorf("syncing the log: %w", err))
+	}
 	h, err := s.openHandle(f)
 	if err != nil {
 		return err
 	}
-	if err := guard(func() error { return probe(h.db) }); err != nil {
-		var p *panicError
-		if errors.As(err, &p) {
-			h.stuck = true
-			h.release()
-		} else {
-			err = errors.Join(err, h.db.Close())
-		}
-		return classify(fmt.Errorf("writing to %s: %w", s.path, err))
+	if err := s.exclusive(h, func() error { return s.arm(h) }); err != nil {
+		return errors.Join(err, h.close())
 	}
-	s.h, s.cause = h, nil
+	s.use(h)
 	s.failed.Store(false)
 	return nil
-}
-
-// probe is a transaction that changes nothing but is written and synced.
-func probe(db *bbolt.DB) error {
-	return db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketFormat).Put(keyFormat, seal(keyFormat, []byte{formatVersion}))
-	})
 }
 
 func sameFile(a, b *os.File) bool {
@@ -202,43 +215,56 @@ func sameFile(a, b *os.File) bool {
 	return err1 == nil && err2 == nil && os.SameFile(fa, fb)
 }
 
-// view runs a read transaction. It is not called while the mutex is held.
+// view runs a read transaction on the database, without what the log holds. It is not
+// called while the mutex is held.
 func (s *Store) view(do func(*bbolt.Tx) error) error {
+	return s.viewWith(func(*handle) func(*bbolt.Tx) error { return do })
+}
+
+// viewWith is view with a first step that sees the handle, once for each try.
+func (s *Store) viewWith(prepare func(*handle) func(*bbolt.Tx) error) error {
 	for {
 		h, err := s.current()
 		if err != nil {
 			return err
 		}
-		err = guard(func() error { return h.db.View(do) })
-		var p *panicError
-		switch {
-		case errors.As(err, &p):
-			s.retire(h, err)
-		case errors.Is(err, berrors.ErrDatabaseNotOpen):
-			continue // retired, or closed, between current and View
-		case errors.Is(err, berrors.ErrInvalidMapping):
-			s.fail(h, err)
+		if err = s.read(h, prepare(h)); !errors.Is(err, errRetired) { // or closed, between current and here
+			return err
 		}
-		return err
 	}
 }
 
-// update runs a write transaction. Errors of do are certain to have written
-// nothing; after all others but ErrClosed the outcome is unknown.
+// read runs a read transaction on a handle.
+func (s *Store) read(h *handle, do func(*bbolt.Tx) error) error {
+	err := guard(func() error { return h.db.View(do) })
+	var p *panicError
+	switch {
+	case errors.As(err, &p):
+		s.retire(h, err)
+	case errors.Is(err, berrors.ErrDatabaseNotOpen):
+		return errRetired
+	case errors.Is(err, berrors.ErrInvalidMapping):
+		s.fail(h, err)
+	}
+	return err
+}
+
+// update runs a write transaction, which sees all that was committed before. Errors
+// of do are certain to have written nothing; after all others but ErrClosed the
+// outcome is unknown.
 func (s *Store) update(do func(*bbolt.Tx) error) error {
 	for {
 		h, err := s.current()
 		if err != nil {
 			return classify(err)
 		}
-		err = s.write(h, do)
-		if errors.Is(err, berrors.ErrDatabaseNotOpen) {
-			continue
+		if err = s.move(h, do, nil); !errors.Is(err, errRetired) {
+			return err
 		}
-		return err
 	}
 }
 
+// write runs a write transaction on a handle; the caller holds h.moving.
 func (s *Store) write(h *handle, do func(*bbolt.Tx) error) error {
 	var tx *bbolt.Tx
 	certain := false
@@ -266,19 +292,17 @@ func (s *Store) write(h *handle, do func(*bbolt.Tx) error) error {
 		// The library's locks may be held for ever: what can be let go is.
 		s.retire(h, err)
 		return err
+	case errors.Is(err, berrors.ErrDatabaseNotOpen):
+		return errRetired
 	case certain:
 		return err
 	}
-	err = classify(fmt.Errorf("writing to %s: %w", s.path, err))
-	s.fail(h, err)
-	return err
+	return s.broken(h, err)
 }
 
 // retire fails a handle that panicked.
 func (s *Store) retire(h *handle, cause error) {
-	s.mu.Lock()
-	h.stuck = true
-	s.mu.Unlock()
+	h.stuck.Store(true)
 	s.fail(h, cause)
 }
 
@@ -308,10 +332,11 @@ func (s *Store) measure(h *handle) {
 
 // Stats implements store.Store. It takes no lock that a commit holds.
 func (s *Store) Stats() store.Stats {
-	return store.Stats{Kind: "bolt", Bytes: s.bytes.Load(), Free: s.free.Load()}
+	return store.Stats{Kind: "bolt", Bytes: s.bytes.Load() + s.logBytes.Load(), Free: s.free.Load()}
 }
 
-// Close implements store.Store.
+// Close implements store.Store. What the log holds goes to the database, and the log
+// is removed, so that what is left is one file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -324,11 +349,28 @@ func (s *Store) Close() error {
 	s.h = nil
 	s.mu.Unlock()
 	defer l.Close()
+	s.mover.end()
 	if h == nil {
 		<-ending
 		return nil
 	}
-	if err := guard(h.db.Close); err != nil {
+	err := s.exclusive(h, func() error {
+		had := h.epoch != 0
+		if err := s.disarm(h); err != nil {
+			return fmt.Errorf("moving the last changes out of %s, where they stay: %w", h.logPath, err)
+		}
+		if had {
+			h.removeLog()
+		}
+		return nil
+	})
+	if errors.Is(err, errRetired) {
+		err = nil
+	}
+	h.failed.Store(true)
+	h.writer.Lock()
+	defer h.writer.Unlock()
+	if err := errors.Join(err, h.close()); err != nil {
 		return fmt.Errorf("closing %s: %w", s.path, err)
 	}
 	return nil
