@@ -325,8 +325,14 @@ func (d *DB) commit(t *transaction) error {
 // trimBefore says what the commit may drop from the journal's start.
 func (d *DB) trimBefore(z *Zone, dr *draft) store.Position {
 	hold := dr.base.last + 1
-	if p, ok := d.followers.slowest(z.origin); ok {
+	p, followed := d.followers.slowest(z.origin)
+	if followed {
 		hold = min(hold, p+1)
+	} else if dr.base.last == 0 {
+		// What creates a zone leads away from no version that a secondary could
+		// have, and a follower that is new begins behind it. It is as large as
+		// the zone, and would be read at each start.
+		return store.Position(len(dr.changesets)) + 1
 	}
 	return z.journal.excess(dr.keep, dr.candidate.Counts().Records, hold)
 }

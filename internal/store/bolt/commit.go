@@ -32,7 +32,12 @@ func (s *Store) Commit(ctx context.Context, zones []store.ZoneCommit) error {
 		z := &zones[i]
 		p := &c.parts[i]
 		*p = part{origin: z.Origin, after: z.After, nodes: z.Nodes}
-		for _, cs := range z.Changesets {
+		for k, cs := range z.Changesets {
+			if z.After+store.Position(k)+1 < z.TrimBefore { // trimmed by the commit that brings it
+				c.direct = true
+				p.entries = append(p.entries, nil)
+				continue
+			}
 			p.entries = append(p.entries, cs.Encode())
 		}
 		c.size += p.size()
@@ -261,7 +266,7 @@ func (p *part) writeJournal(tx *bbolt.Tx, old store.State, pause func()) error {
 	for i, e := range p.entries {
 		at := p.after + store.Position(i) + 1
 		if at < p.next.Oldest {
-			continue // trimmed by the transaction that would write it
+			continue
 		}
 		if pause != nil {
 			pause()
