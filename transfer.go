@@ -131,6 +131,13 @@ func (i *instance) db() *zonedb.DB { return i.store.Value() }
 // meanwhile is announced by one.
 const notifyPause = time.Second
 
+// notifyAgain is how long after the last of them it is said once more. NOTIFY is best
+// effort (RFC 1996, section 3.1), and a secondary that answered may still lose it: NSD
+// forgets one without a serial, as the host's are, that comes during a transfer, and
+// drops a transfer that ends while it loads others. It would be behind until the SOA's
+// retry or refresh is over.
+const notifyAgain = 10 * time.Second
+
 // notifier tells the secondaries of a stanza's zones when something changed, one
 // goroutine a zone, far from the write path: a secondary that does not answer
 // takes seconds.
@@ -145,7 +152,7 @@ func (i *instance) startNotifier(t *transfer.Transfer) error {
 		changed, unsubscribe := i.db().Subscribe()
 		go func() {
 			defer unsubscribe()
-			announce(ctx, origin, z, changed, t.Notify)
+			announce(ctx, origin, func() zone.Serial { return z.Version().Serial() }, changed, t.Notify)
 		}()
 	}
 	i.notifier = n
@@ -154,33 +161,44 @@ func (i *instance) startNotifier(t *transfer.Transfer) error {
 
 // announce runs until ctx ends. It begins with a pause: the server's own sockets are
 // bound after OnStartup, and a secondary asks back at once.
-func announce(ctx context.Context, origin zone.Name, z *zonedb.Zone, changed <-chan struct{}, notify func(string) error) {
+func announce(ctx context.Context, origin zone.Name, current func() zone.Serial, changed <-chan struct{}, notify func(string) error) {
 	var told zone.Serial
-	var failed string // of the last round
+	var again <-chan time.Time // nil when told has been said twice
+	var failed string          // of the last round
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(notifyPause):
 		}
-		if serial := z.Version().Serial(); serial != told {
-			told = serial
-			failure, result := "", "sent"
-			if err := notify(origin.String()); err != nil {
-				failure, result = strings.ReplaceAll(err.Error(), "\n", "; "), "failed"
+		serial := current()
+		repeat := serial == told
+		if repeat {
+			select {
+			case <-ctx.Done():
+				return
+			case <-again:
+			case <-changed: // another zone may have, all the time
+				select {
+				case <-again:
+				default:
+					continue
+				}
 			}
-			notifiesTotal.WithLabelValues(origin.String(), result).Inc()
-			// Once, not with every change while a secondary is down.
-			if failure != failed && failure != "" {
-				log.Warningf("Notifying the secondaries zone=%s serial=%d: %s", origin, serial, failure)
-			}
-			failed = failure
-			continue
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
+		told, again = serial, nil
+		failure, result := "", "sent"
+		if err := notify(origin.String()); err != nil {
+			failure, result = strings.ReplaceAll(err.Error(), "\n", "; "), "failed"
+		}
+		notifiesTotal.WithLabelValues(origin.String(), result).Inc()
+		// Once, not with every change while a secondary is down.
+		if failure != failed && failure != "" {
+			log.Warningf("Notifying the secondaries zone=%s serial=%d: %s", origin, serial, failure)
+		}
+		failed = failure
+		if !repeat {
+			again = time.After(notifyAgain)
 		}
 	}
 }
