@@ -23,7 +23,7 @@ type peer struct {
 	version   func(b *bench) string
 }
 
-const ddnsDurable = "bolt, data and then its root with an fdatasync each before the yes"
+const ddnsDurable = "write-ahead log, one fdatasync before the yes; moved to bolt within a second"
 
 // The CoreDNS peers are plugins of the binary that has ddns: the same host, the
 // same Go, the same flags.
@@ -94,7 +94,7 @@ ddns {
 	l.http = http
 	l.update = func() (client, error) { return dialHTTP(http, ddnsRequest(token.Token), ddnsReply) }
 	l.updateD = func() (client, error) { return dialUpdate(l.dns) }
-	l.disk = []string{"ddns.db"}
+	l.disk = []string{"ddns.db", "ddns.db.wal"}
 	return l, nil
 }
 

@@ -133,6 +133,7 @@ func (s *Store) record(h *handle, c *commit) error {
 	}
 	if !h.log.Fits(len(h.buf)) {
 		s.mover.signal(s.mover.full) // which makes it larger
+		h.buf = nil
 		return errDirect
 	}
 	number, err := h.log.Append(h.buf)

@@ -2,11 +2,15 @@ package bolt_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 	"github.com/coredns-ddns/ddns/internal/store/bolt"
 	"github.com/coredns-ddns/ddns/internal/store/storetest"
 	"github.com/coredns-ddns/ddns/internal/wal"
+	"github.com/coredns-ddns/ddns/internal/zone"
 )
 
 // logged makes a store whose last commits are in the log alone.
@@ -351,4 +356,110 @@ func FuzzDecodeRecord(f *testing.F) {
 			t.Errorf("%v became %v", zones, again)
 		}
 	})
+}
+
+// TestEverythingAtOnce commits, reads, follows, copies and fails the handle at the same
+// time: nothing waits for ever, and every commit has one outcome.
+func TestEverythingAtOnce(t *testing.T) {
+	s, c, _, path := logged(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var others sync.WaitGroup
+	beside := func(pause time.Duration, do func(i int) error) {
+		others.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				if err := do(i); err != nil && !strings.Contains(err.Error(), "fault of the test") {
+					t.Error(err)
+				}
+				time.Sleep(pause)
+			}
+		})
+	}
+	origin := c.Origin
+	beside(0, func(int) error { // a journal has no gap, whatever is moved meanwhile
+		st, _, err := s.Load(ctx, origin, nil)
+		if err != nil {
+			return err
+		}
+		next := max(st.Oldest, st.Last-min(st.Last, 30)+1)
+		for e, err := range s.Journal(nilContext, origin, next-1, math.MaxUint64) {
+			if errors.Is(err, store.ErrTrimmed) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if e.Position != next {
+				return fmt.Errorf("journal: %d, want %d", e.Position, next)
+			}
+			next++
+		}
+		if next <= st.Last {
+			return fmt.Errorf("the journal ends before %d, the state was at %d", next, st.Last)
+		}
+		return nil
+	})
+	beside(5*time.Millisecond, func(i int) error {
+		st, _, err := s.Load(nilContext, origin, nil)
+		if err != nil {
+			return err
+		}
+		return s.Advance(nilContext, store.Advance{Follower: "f", Cursors: map[zone.Name]store.Position{origin: st.Last}, Put: []store.Item{{Key: "k", Value: fmt.Append(nil, i)}}})
+	})
+	beside(50*time.Millisecond, func(int) error {
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		var b bytes.Buffer
+		if _, err := s.Backup(nilContext, &b); err != nil {
+			if strings.Contains(err.Error(), "recovering") {
+				return nil
+			}
+			return err
+		}
+		replace(t, copied, b.Bytes())
+		o, err := bolt.Open(copied, bolt.Options{Warn: func(m string) { t.Error(m) }})
+		if err != nil {
+			return err
+		}
+		return errors.Join(o.Check(nilContext), o.Close())
+	})
+	beside(200*time.Millisecond, func(int) error {
+		s.Retire(errors.New("a fault of the test"), false)
+		return nil
+	})
+	failed := 0
+	for i := 0; ctx.Err() == nil; i++ {
+		was := c.Clone()
+		zc := c.Commit([]storetest.Change{c.Set(i%60, i)})
+		if c.State.Last > 200 {
+			zc = c.Trim(zc, c.State.Last-100)
+		}
+		if err := s.Commit(nilContext, []store.ZoneCommit{zc}); err != nil {
+			failed++
+			st, _, err := s.Load(nilContext, origin, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.Last == was.State.Last {
+				c = was
+			}
+		}
+	}
+	others.Wait()
+	t.Logf("at %d, %d commits failed", c.State.Last, failed)
+	storetest.Verify(t, s, c)
+	if err := errors.Join(s.Check(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Verify(t, open(t, path), c)
+}
+
+// Recovery moves what the log holds, however much that is.
+func TestRecoversWithMuchInTheLog(t *testing.T) {
+	s, c, _, path := logged(t, 600)
+	s.Retire(errors.New("a fault of the test"), false)
+	storetest.Verify(t, s, c)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Verify(t, open(t, path), c)
 }

@@ -68,6 +68,7 @@ func (s *Store) settle(h *handle, do func(*bbolt.Tx) error) error {
 	})
 	if err == nil {
 		h.moved(commits, h.mark())
+		s.relieve(h, len(commits)+1)
 	}
 	return err
 }
@@ -94,6 +95,7 @@ func (s *Store) move(h *handle, do func(*bbolt.Tx) error, pause func()) error {
 	if err != nil {
 		return err
 	}
+	s.relieve(h, len(commits)+1)
 	h.writer.Lock()
 	defer h.writer.Unlock()
 	h.moved(commits, m)

@@ -62,8 +62,8 @@ func (s *Store) Load(ctx context.Context, origin zone.Name, put func(zone.Name, 
 	if err != nil {
 		return store.State{}, false, fmt.Errorf("reading zone %s from %s: %w", origin, s.path, err)
 	}
-	if put != nil {
-		s.unmap()
+	if h := s.working(); put != nil && h != nil {
+		s.unmap(h)
 	}
 	return st, found, nil
 }
@@ -354,20 +354,20 @@ func (b *backupWriter) Write(p []byte) (n int, err error) {
 // unmapEvery is after how many commits the pages they touched are let go of.
 const unmapEvery = 512
 
-// relieve is called after each commit.
-func (s *Store) relieve(h *handle) {
-	if s.sinceUnmap.Add(1) >= unmapEvery {
+// relieve is called when so many commits have reached the database.
+func (s *Store) relieve(h *handle, commits int) {
+	if s.sinceUnmap.Add(int32(commits)) >= unmapEvery {
 		s.sinceUnmap.Store(0)
-		s.unmap()
+		s.unmap(h)
 	}
 }
 
 // unmap takes the pages of the file out of the process. Reading a million hosts
 // touches every page of the mapping, and they would count as its memory for ever.
-func (s *Store) unmap() {
+func (s *Store) unmap(h *handle) {
 	// The mapping cannot move during a transaction. An error here shows again
 	// at the next call that matters.
-	_ = s.view(func(tx *bbolt.Tx) error {
+	_ = s.read(h, func(tx *bbolt.Tx) error {
 		unmapPages(tx.DB().Info().Data, tx.Size())
 		return nil
 	})

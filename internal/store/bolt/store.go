@@ -286,7 +286,6 @@ func (s *Store) write(h *handle, do func(*bbolt.Tx) error) error {
 	switch {
 	case err == nil:
 		s.measure(h)
-		s.relieve(h)
 		return nil
 	case errors.As(err, &p):
 		// The library's locks may be held for ever: what can be let go is.
