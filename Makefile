@@ -77,6 +77,10 @@ bench-full: go ## the same with all servers at all sizes, longer and more often
 	bench/install-peers.sh
 	go run ./bench -full $(if $(ROWS),-rows $(ROWS))
 
+.PHONY: bench-go
+bench-go: go ## Go benchmarks of lookup, plan, apply and commit; BASE=REVISION compares with it by benchstat
+	bench/go.sh $(BASE)
+
 .PHONY: lint
 lint: go ## gofmt, go vet, staticcheck, and govulncheck when its database can be reached
 	scripts/install-tools.sh lint

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs Go programs at pinned versions into bin/tools; quick when present.
 #
-#   scripts/install-tools.sh test|lint|vuln
+#   scripts/install-tools.sh test|lint|vuln|bench
 #
 # test: the clients and servers that tests run against ours.
 # lint, vuln: the checkers of "make lint"; the second is of use only where its
 #   database can be reached.
+# bench: what compares Go benchmarks.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -19,11 +20,14 @@ test=(
 lint=(honnef.co/go/tools@v0.8.2/cmd/staticcheck)
 vuln=(golang.org/x/vuln@v1.9.0/cmd/govulncheck)
 
+bench=(golang.org/x/perf@v0.0.0-20260908200009-22c9c6c9d4da/cmd/benchstat)
+
 case ${1-} in
 test) wanted=("${test[@]}") ;;
 lint) wanted=("${lint[@]}") ;;
 vuln) wanted=("${vuln[@]}") ;;
-*) echo "usage: scripts/install-tools.sh test|lint|vuln" >&2; exit 2 ;;
+bench) wanted=("${bench[@]}") ;;
+*) echo "usage: scripts/install-tools.sh test|lint|vuln|bench" >&2; exit 2 ;;
 esac
 
 # installed NAME MODULE VERSION: the binary is there and built from that version.
