@@ -11,15 +11,15 @@ func (v *Version) IndexShape() (nodes, leaves int, bad string) {
 	var walk func(n *trieNode, depth int)
 	walk = func(n *trieNode, depth int) {
 		nodes++
-		leaves += len(n.leaves)
+		leaves += n.leaves.len()
 		switch {
 		case n.leafMap&n.kidMap != 0:
 			bad = "a slot with both a leaf and a node"
-		case depth < trieDepth && (ones(n.leafMap) != len(n.leaves) || ones(n.kidMap) != len(n.kids)):
+		case depth < trieDepth && (ones(n.leafMap) != n.leaves.len() || ones(n.kidMap) != len(n.kids)):
 			bad = "slots and slices differ"
-		case depth > 0 && len(n.kids) == 0 && len(n.leaves) < 2:
+		case depth > 0 && len(n.kids) == 0 && n.leaves.len() < 2:
 			bad = "a node that need not be"
-		case len(n.leaves) != cap(n.leaves) || len(n.kids) != cap(n.kids):
+		case len(n.kids) != cap(n.kids):
 			bad = "slices with room"
 		}
 		for _, k := range n.kids {

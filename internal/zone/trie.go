@@ -8,10 +8,10 @@ import (
 
 // The index of a Version is a persistent hash trie (a HAMT): five bits of the
 // owner's hash choose a slot on each level, and a slot holds a leaf or a node
-// of the next level. It has one heap object per owner and exact-size slices,
-// because at a million owners memory and the garbage collector's work are what
-// shows; it needs no order, because closest encloser and wildcard are found by
-// stripping labels.
+// of the next level. The leaves of a node are one string, so that a heap object
+// without pointers holds several owners: at a million of them memory, the garbage
+// collector's work and the processor's caches are what shows. It needs no order,
+// because closest encloser and wildcard are found by stripping labels.
 
 const (
 	trieBits   = 5
@@ -25,8 +25,72 @@ const (
 type trieNode struct {
 	leafMap, kidMap uint32
 	own             uint64 // generation<<2 | which of the slices were made in it
-	leaves          []leaf
+	leaves          leaves
 	kids            []*trieNode
+}
+
+// leaves are the leaves of one node in the order of their slots: where each begins
+// (4 octets, the lowest first), then one after the other.
+type leaves string
+
+func (b leaves) offset(i int) int {
+	o := b[4*i : 4*i+4]
+	return int(uint32(o[0]) | uint32(o[1])<<8 | uint32(o[2])<<16 | uint32(o[3])<<24)
+}
+
+func (b leaves) len() int {
+	if b == "" {
+		return 0
+	}
+	return b.offset(0) / 4 // the first begins behind the offsets
+}
+
+func (b leaves) at(i int) leaf {
+	if i+1 < b.len() {
+		return leaf(b[b.offset(i):b.offset(i+1)])
+	}
+	return leaf(b[b.offset(i):])
+}
+
+// splice puts l, if not empty, in the place of some leaves from the i-th on.
+func (b leaves) splice(i, drop int, l leaf) leaves {
+	n := b.len()
+	from, to := len(b), len(b) // what goes
+	if i < n {
+		from = b.offset(i)
+	}
+	if i+drop < n {
+		to = b.offset(i + drop)
+	}
+	m := n - drop
+	if l != "" {
+		m++
+	}
+	if m == 0 {
+		return ""
+	}
+	var room [4 << trieBits]byte
+	head, at := room[:0], 4*m
+	begins := func(size int) {
+		head = append(head, byte(at), byte(at>>8), byte(at>>16), byte(at>>24))
+		at += size
+	}
+	for k := range i {
+		begins(len(b.at(k)))
+	}
+	if l != "" {
+		begins(len(l))
+	}
+	for k := i + drop; k < n; k++ {
+		begins(len(b.at(k)))
+	}
+	var out strings.Builder
+	out.Grow(at)
+	out.Write(head)
+	out.WriteString(string(b[4*n : from]))
+	out.WriteString(string(l))
+	out.WriteString(string(b[to:]))
+	return leaves(out.String())
 }
 
 // leaf is one owner: the count of its children (uvarint), the length of its name
@@ -108,7 +172,7 @@ func (t trie) get(owner Name) leaf {
 			n = n.kids[bits.OnesCount32(n.kidMap&(bit-1))]
 			h >>= trieBits
 		case n.leafMap&bit != 0:
-			if l := n.leaves[bits.OnesCount32(n.leafMap&(bit-1))]; l.is(owner) {
+			if l := n.leaves.at(bits.OnesCount32(n.leafMap & (bit - 1))); l.is(owner) {
 				return l
 			}
 			return ""
@@ -116,18 +180,26 @@ func (t trie) get(owner Name) leaf {
 			return ""
 		}
 	}
-	for _, l := range n.leaves {
-		if l.is(owner) {
-			return l
-		}
+	if i := n.leaves.index(owner); i >= 0 {
+		return n.leaves.at(i)
 	}
 	return ""
 }
 
+// index finds an owner among leaves that are in no slot; -1 when it is not there.
+func (b leaves) index(owner Name) int {
+	for i := range b.len() {
+		if b.at(i).is(owner) {
+			return i
+		}
+	}
+	return -1
+}
+
 // all calls yield for each leaf until it returns false.
 func (n *trieNode) all(yield func(leaf) bool) bool {
-	for _, l := range n.leaves {
-		if !yield(l) {
+	for i := range n.leaves.len() {
+		if !yield(n.leaves.at(i)) {
 			return false
 		}
 	}
@@ -163,12 +235,10 @@ func (n *trieNode) mine(gen uint64) *trieNode {
 
 func (n *trieNode) set(gen uint64, depth int, h uint64, owner Name, l leaf, hash func(Name) uint64) *trieNode {
 	if depth == trieDepth {
-		for i, old := range n.leaves {
-			if old.is(owner) {
-				return n.setLeaf(gen, i, l)
-			}
+		if i := n.leaves.index(owner); i >= 0 {
+			return n.setLeaf(gen, i, l)
 		}
-		return n.insertLeaf(gen, 0, len(n.leaves), l)
+		return n.insertLeaf(gen, 0, n.leaves.len(), l)
 	}
 	bit := uint32(1) << (h & (1<<trieBits - 1))
 	ki, li := bits.OnesCount32(n.kidMap&(bit-1)), bits.OnesCount32(n.leafMap&(bit-1))
@@ -178,11 +248,11 @@ func (n *trieNode) set(gen uint64, depth int, h uint64, owner Name, l leaf, hash
 		return n.setKid(gen, ki, kid)
 	case n.leafMap&bit == 0:
 		return n.insertLeaf(gen, bit, li, l)
-	case n.leaves[li].is(owner):
+	case n.leaves.at(li).is(owner):
 		return n.setLeaf(gen, li, l)
 	}
 	// Two owners in one slot: both go a level down.
-	other := n.leaves[li]
+	other := n.leaves.at(li)
 	name := other.owner()
 	kid := (&trieNode{own: gen << 2}).set(gen, depth+1, hash(name)>>(trieBits*(depth+1)), name, other, hash)
 	kid = kid.set(gen, depth+1, h>>trieBits, owner, l, hash)
@@ -191,10 +261,8 @@ func (n *trieNode) set(gen uint64, depth int, h uint64, owner Name, l leaf, hash
 
 func (n *trieNode) remove(gen uint64, depth int, h uint64, owner Name) *trieNode {
 	if depth == trieDepth {
-		for i, old := range n.leaves {
-			if old.is(owner) {
-				return n.deleteLeaf(gen, 0, i)
-			}
+		if i := n.leaves.index(owner); i >= 0 {
+			return n.deleteLeaf(gen, 0, i)
 		}
 		return n
 	}
@@ -204,12 +272,12 @@ func (n *trieNode) remove(gen uint64, depth int, h uint64, owner Name) *trieNode
 	case n.kidMap&bit != 0:
 		old := n.kids[ki]
 		kid := old.remove(gen, depth+1, h>>trieBits, owner)
-		if len(kid.kids) == 0 && len(kid.leaves) == 1 {
+		if len(kid.kids) == 0 && kid.leaves.len() == 1 {
 			// A lone leaf moves up, so that a trie's shape depends on its owners only.
-			return n.deleteKid(gen, bit, ki).insertLeaf(gen, bit, li, kid.leaves[0])
+			return n.deleteKid(gen, bit, ki).insertLeaf(gen, bit, li, kid.leaves.at(0))
 		}
 		return n.setKid(gen, ki, kid)
-	case n.leafMap&bit != 0 && n.leaves[li].is(owner):
+	case n.leafMap&bit != 0 && n.leaves.at(li).is(owner):
 		return n.deleteLeaf(gen, bit, li)
 	}
 	return n
@@ -217,11 +285,8 @@ func (n *trieNode) remove(gen uint64, depth int, h uint64, owner Name) *trieNode
 
 func (n *trieNode) setLeaf(gen uint64, i int, l leaf) *trieNode {
 	n = n.mine(gen)
-	if n.own&ownsLeaves == 0 {
-		n.leaves = clone(n.leaves)
-		n.own |= ownsLeaves
-	}
-	n.leaves[i] = l
+	n.leaves = n.leaves.splice(i, 1, l)
+	n.own |= ownsLeaves
 	return n
 }
 
@@ -240,7 +305,7 @@ func (n *trieNode) setKid(gen uint64, i int, kid *trieNode) *trieNode {
 
 func (n *trieNode) insertLeaf(gen uint64, bit uint32, i int, l leaf) *trieNode {
 	n = n.mine(gen)
-	n.leaves = insert(n.leaves, i, l)
+	n.leaves = n.leaves.splice(i, 0, l)
 	n.leafMap |= bit
 	n.own |= ownsLeaves
 	return n
@@ -248,7 +313,7 @@ func (n *trieNode) insertLeaf(gen uint64, bit uint32, i int, l leaf) *trieNode {
 
 func (n *trieNode) deleteLeaf(gen uint64, bit uint32, i int) *trieNode {
 	n = n.mine(gen)
-	n.leaves = without(n.leaves, i)
+	n.leaves = n.leaves.splice(i, 1, "")
 	n.leafMap &^= bit
 	n.own |= ownsLeaves
 	return n
