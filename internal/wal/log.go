@@ -286,6 +286,9 @@ func (l *Log) Extend(size int64) error {
 	return f.Sync()
 }
 
+// Shrink takes back what an Extend that failed has written.
+func (l *Log) Shrink() { _ = l.file.Truncate(l.size) }
+
 // Grown tells that Extend has been done up to size.
 func (l *Log) Grown(size int64) { l.size = max(l.size, min(size, MaxSize)) }
 

@@ -124,8 +124,13 @@ func (d *DB) reload(z *Zone) error {
 	if !found && z.current.Load().last > 0 {
 		return fmt.Errorf("the store has lost it")
 	}
-	z.journal, z.static = fresh.journal, fresh.static
 	p := fresh.current.Load()
+	if now := z.current.Load().last; p.last < now {
+		// Another file in its place: to serve it would take versions back that were
+		// seen. A restart does, for who means it.
+		return fmt.Errorf("the store is at change %d of %s, which is older than change %d that is served: restart to serve what the store has", p.last, z.origin, now)
+	}
+	z.journal, z.static = fresh.journal, fresh.static
 	if p.version.Serial() == z.Version().Serial() && p.last == z.current.Load().last {
 		return nil
 	}

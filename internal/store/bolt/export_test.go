@@ -77,3 +77,14 @@ func (s *Store) Retire(cause error, stuck bool) {
 
 // Closing reports whether Close has begun.
 func (s *Store) Closing() bool { return s.closing.Load() }
+
+// HoldMoving keeps others from writing to the database until the returned function
+// is called.
+func (s *Store) HoldMoving() (release func()) {
+	h, err := s.current()
+	if err != nil {
+		panic(err)
+	}
+	h.moving.Lock()
+	return h.moving.Unlock
+}

@@ -254,8 +254,16 @@ func (s *Store) readLog(h *handle) error {
 		return nil // cut short while it was taken into use
 	case err != nil:
 		return fmt.Errorf("%w; %s", err, remedy)
+	case !found && s.spent != nil && s.spent.epoch == l.epoch:
+		return nil // what it held is in memory
 	case !found && l.epoch != 0:
 		s.opts.Warn(fmt.Sprintf("%s is missing: the changes of the last seconds before %s was last used are gone with it, unless there were none", h.logPath, s.path))
+		return nil
+	case len(records) == 0 && epoch != l.epoch && l.epoch != 0:
+		// Cut short while it was taken into use, unless it has been used.
+		if _, any, _, err := wal.Scan(h.logPath, 0); err != nil || len(any) > 0 {
+			return fmt.Errorf("%s holds changes of another database: %s", h.logPath, remedy)
+		}
 		return nil
 	case len(records) == 0:
 		return nil
@@ -393,12 +401,14 @@ func (s *Store) extend(h *handle) {
 		return
 	}
 	size := min(l.Size()*logStep, logMost)
-	if l.Extend(size) != nil {
-		return
-	}
+	err := l.Extend(size)
 	h.writer.Lock()
 	defer h.writer.Unlock()
-	if h.log == l {
+	switch {
+	case h.log != l:
+	case err != nil:
+		l.Shrink()
+	default:
 		l.Grown(size)
 		s.logBytes.Store(size)
 	}

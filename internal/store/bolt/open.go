@@ -119,12 +119,35 @@ func (h *handle) release() {
 	}
 }
 
-// close gives up the database and the log, both as they are.
-func (h *handle) close() error {
+// closeLog gives up the log as it is.
+func (h *handle) closeLog() {
 	if h.log != nil {
 		h.log.Close()
 		h.log = nil
 	}
+}
+
+// inherit takes what another handle on the same log holds in memory and this one did
+// not find there: it was acknowledged, whatever became of the file.
+func (h *handle) inherit(old *handle) {
+	if old.epoch != h.epoch {
+		return // another database was put in its place
+	}
+	last := h.applied
+	if c := h.pending.all(); len(c) > 0 {
+		last = c[len(c)-1].number
+	}
+	for _, c := range old.pending.all() {
+		if c.number == last+1 {
+			h.pending.add(c)
+			last++
+		}
+	}
+}
+
+// close gives up the database and the log, both as they are.
+func (h *handle) close() error {
+	h.closeLog()
 	if h.stuck.Load() {
 		h.release()
 		return nil

@@ -64,13 +64,13 @@ func (p *pending) tail(origin zone.Name) (t tail, ok bool) {
 }
 
 // nodes returns the owners of a zone that changed, as they are after the last of
-// the commits, and the state that they belong to.
-func (p *pending) nodes(origin zone.Name) (map[zone.Name]zone.Node, store.State, bool) {
+// the commits, the state that they belong to, and the first of their positions.
+func (p *pending) nodes(origin zone.Name) (map[zone.Name]zone.Node, store.State, store.Position, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.zones[origin]
 	if t == nil {
-		return nil, store.State{}, false
+		return nil, store.State{}, 0, false
 	}
 	nodes := make(map[zone.Name]zone.Node)
 	for _, c := range p.commits {
@@ -80,7 +80,7 @@ func (p *pending) nodes(origin zone.Name) (map[zone.Name]zone.Node, store.State,
 			}
 		}
 	}
-	return nodes, t.state, true
+	return nodes, t.state, t.first, true
 }
 
 // all returns the commits that wait.

@@ -36,14 +36,14 @@ func (s *Store) Load(ctx context.Context, origin zone.Name, put func(zone.Name, 
 	err = s.viewWith(func(h *handle) func(*bbolt.Tx) error {
 		// What the log holds is asked for first: by the time it is gone from there, it
 		// is in the database.
-		changed, ahead, some := h.pending.nodes(origin)
+		changed, ahead, first, some := h.pending.nodes(origin)
 		return func(tx *bbolt.Tx) error {
 			full, ok, err := readState(tx, origin)
 			if err != nil || !ok {
 				return err
 			}
 			st, found = full.State, true
-			if some = some && ahead.Last > full.Last; some {
+			if some = some && ahead.Last > full.Last && first <= full.Last+1; some {
 				st = ahead
 			} else {
 				changed = nil
@@ -237,7 +237,8 @@ func (s *Store) entries(ctx context.Context, origin zone.Name, after, upto store
 				return err
 			}
 			inDatabase := st.Last
-			if ahead = ahead && t.state.Last > st.Last; ahead {
+			// A zone that was removed meanwhile and made again is another.
+			if ahead = ahead && t.state.Last > st.Last && t.first <= st.Last+1; ahead {
 				st.State = t.state
 			}
 			upto := min(upto, st.Last)

@@ -25,6 +25,7 @@ type Store struct {
 	lock   *os.File      // guarded by mu; held from Open to Close
 	h      *handle       // guarded by mu; nil while the last one has failed
 	cause  error         // guarded by mu; why there is no handle
+	spent  *handle       // guarded by mu; the one that failed
 	ending chan struct{} // guarded by mu; closed when the failed handle is
 	closed bool          // guarded by mu
 
@@ -77,6 +78,14 @@ func Open(path string, o Options) (*Store, error) {
 
 // start opens a locked file. It is called before the store is shared.
 func (s *Store) start() (err error) {
+	// A process that was killed may have written what it had not synced: it must not
+	// be seen before it is durable.
+	if err := s.lock.Sync(); err != nil {
+		return fmt.Errorf("opening %s: syncing it: %w", s.path, err)
+	}
+	if err := dropLogCache(s.path); err != nil {
+		return fmt.Errorf("opening %s: syncing its log: %w", s.path, err)
+	}
 	s.h, err = s.openHandle(s.lock)
 	if errors.Is(err, errBlank) { // made by touch or mktemp: as good as none
 		if err := initialise(s.path); err != nil {
@@ -114,10 +123,9 @@ func (s *Store) openHandle(f *os.File) (*handle, error) {
 // use makes a handle the one to work with; mu is held, or the store not shared yet.
 func (s *Store) use(h *handle) {
 	h.shared.Store(true)
-	s.h, s.cause = h, nil
-	if !h.pending.empty() { // left by a process that was killed
-		s.mover.signal(s.mover.first)
-	}
+	// What a process left that was killed waits for the first write: on a full disk
+	// moving it would fail, and take the reading with it.
+	s.h, s.cause, s.spent = h, nil, nil
 }
 
 // working returns the handle if it is not a failed one.
@@ -154,14 +162,18 @@ func (s *Store) fail(h *handle, cause error) {
 		return // it is being closed
 	}
 	s.failed.Store(true)
-	s.h, s.cause, s.ending = nil, cause, make(chan struct{})
+	s.h, s.cause, s.spent, s.ending = nil, cause, h, make(chan struct{})
 	ending := s.ending
-	// Close waits for readers, and whoever appends to the log must have seen that he
-	// may not; reopen waits for both.
+	// Whoever writes to the database or the log must have ended, and the next one have
+	// seen that he may not, and closing waits for readers; reopen waits for all. The
+	// locks are not held while it waits for readers: those who want them would too.
 	go func() {
 		defer close(ending)
+		h.moving.Lock()
 		h.writer.Lock()
-		defer h.writer.Unlock()
+		h.closeLog()
+		h.writer.Unlock()
+		h.moving.Unlock()
 		_ = h.close()
 	}()
 }
@@ -200,6 +212,10 @@ func (s *Store) reopen() error {
 	h, err := s.openHandle(f)
 	if err != nil {
 		return err
+	}
+	h.inherit(s.spent)
+	if err := s.checkContinues(h); err != nil {
+		return errors.Join(err, h.close())
 	}
 	if err := s.exclusive(h, func() error { return s.arm(h) }); err != nil {
 		return errors.Join(err, h.close())
@@ -354,7 +370,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	err := s.exclusive(h, func() error {
-		had := h.epoch != 0
+		had := h.epoch != 0 || s.logBytes.Load() > 0 // or a backup was the last to use it
 		if err := s.disarm(h); err != nil {
 			return fmt.Errorf("moving the last changes out of %s, where they stay: %w", h.logPath, err)
 		}
