@@ -141,13 +141,13 @@ func (i *instance) zoneFor(name zone.Name, qtype uint16) *zonedb.Zone {
 // leaveToChild corrects what zone z said without knowing of the zones below it:
 // a chain of aliases that leads into one of them ends there, to be gone on with in
 // that zone, and a name above one exists.
-func (i *instance) leaveToChild(a *zone.Answer, z *zonedb.Zone, name zone.Name) {
+func (i *instance) leaveToChild(a *zone.Answer, z *zonedb.Zone, name zone.Name, qtype uint16) {
 	if i.nesting == nil {
 		return
 	}
 	for k, rr := range a.Answer {
 		alias, ok := rr.(*dns.CNAME)
-		if !ok {
+		if !ok || zone.MatchesCNAME(qtype) { // asked for the alias itself
 			continue
 		}
 		target, err := zone.ParseName(alias.Target)

@@ -18,6 +18,7 @@ lab NS ns.lab
 lab DS 1 13 2 0000000000000000000000000000000000000000000000000000000000000000
 ns.lab A 192.0.2.53
 into CNAME host.lab
+lost CNAME none.lab
 * TXT "wildcard"
 `
 	childFile = `$TTL 300
@@ -150,6 +151,10 @@ func TestParentAndChildAnswerAsOne(t *testing.T) {
 		{"DS of a child without a delegation is denied by the child", "far.off.dyn.example.org.", dns.TypeDS, "NOERROR", "", "far.off.dyn.example.org."},
 		{"DS below the child's apex is the child's", "host.lab.dyn.example.org.", dns.TypeDS, "NOERROR", "", "lab.dyn.example.org."},
 		{"an alias from the parent into a delegated child", "into.dyn.example.org.", dns.TypeA, "NOERROR", "CNAME A", ""},
+		{"the alias itself is asked for", "into.dyn.example.org.", dns.TypeCNAME, "NOERROR", "CNAME", ""},
+		{"all of an alias is asked for", "into.dyn.example.org.", dns.TypeANY, "NOERROR", "CNAME", ""},
+		{"an alias to what the child does not have", "lost.dyn.example.org.", dns.TypeA, "NXDOMAIN", "CNAME", "lab.dyn.example.org."},
+		{"that alias itself is asked for", "lost.dyn.example.org.", dns.TypeCNAME, "NOERROR", "CNAME", ""},
 		{"a name that the child does not have", "none.lab.dyn.example.org.", dns.TypeTXT, "NXDOMAIN", "", "lab.dyn.example.org."},
 		{"the parent's wildcard ends at the child", "x.lab.dyn.example.org.", dns.TypeTXT, "NXDOMAIN", "", "lab.dyn.example.org."},
 	} {
@@ -167,6 +172,22 @@ func TestParentAndChildAnswerAsOne(t *testing.T) {
 				t.Errorf("got\n%v", r)
 			}
 		})
+	}
+}
+
+// TestSignedParentAndChildAreRefused: the stock plugin signs the DS records of the child
+// with the child's name, and keeps that signature for the parent's SOA too.
+func TestSignedParentAndChildAreRefused(t *testing.T) {
+	s := startNested(t, parentFile)
+	key := zoneKey(t, s.dir)
+	signed := func(zones string) error {
+		return s.reload(strings.Replace(s.corefile, "ddns dyn", "dnssec "+zones+" {\n key file "+key+"\n}\nddns dyn", 1))
+	}
+	if err := signed("dyn.example.org lab.dyn.example.org"); err == nil || !strings.Contains(err.Error(), "zone lab.dyn.example.org. is below zone dyn.example.org.") {
+		t.Errorf("both signed: got %v", err)
+	}
+	if err := signed("dyn.example.org"); err != nil {
+		t.Errorf("the parent alone is signed: got %v", err)
 	}
 }
 

@@ -2,8 +2,10 @@ package ddns
 
 import (
 	"context"
+	"sort"
 
 	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/tsig"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
@@ -58,7 +60,7 @@ func (d *DDNS) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (
 	}
 	state := request.Request{W: w, Req: r}
 	a := z.Version().Lookup(q.Name, name, q.Qtype, state.Do())
-	d.leaveToChild(&a, z, name)
+	d.leaveToChild(&a, z, name, q.Qtype)
 	if a.Rcode == dns.RcodeNameError && len(a.Answer) == 0 && d.cfg.fall.Through(q.Name) {
 		return plugin.NextOrFailure(d.Name(), d.Next, ctx, w, r)
 	}
@@ -72,11 +74,55 @@ func (d *DDNS) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (
 	m.Rcode = a.Rcode
 	m.Authoritative = a.Authoritative
 	m.Answer, m.Ns, m.Extra = a.Answer, a.Authority, a.Additional
+	key, _ := tsig.ValidatedKeyName(ctx)
+	fit(m, &state, key)
 	countResponse(z.Origin(), r.Opcode, m.Rcode)
 	if err := writeAnswer(w, m); err != nil {
 		return dns.RcodeServerFailure, err
 	}
 	return m.Rcode, nil
+}
+
+// Octets of what is added to an answer behind us: an OPT record with an option or
+// two, and a TSIG record besides the name of its key (RFC 8945, section 4.2).
+const (
+	optRoom  = 11 + 32
+	tsigRoom = 10 + 26 + 16 + 64
+)
+
+// fit brings an answer over UDP to the size that its client takes, as far as the host
+// does not: it would say TC for addresses that nobody asked for (RFC 2181, section
+// 9), and leaves what the tsig plugin has signed at whatever size it is.
+func fit(m *dns.Msg, state *request.Request, key string) {
+	if state.Proto() != "udp" || key == "" && (len(m.Extra) == 0 || len(m.Answer) == 0) {
+		return
+	}
+	room := state.Size() - optRoom
+	if key != "" {
+		room -= len(key) + 1 + tsigRoom
+	}
+	m.Compress = true // as the host has it
+	if m.Len() <= room {
+		return
+	}
+	if len(m.Answer) > 0 {
+		m.Extra = fitting(m, &m.Extra, room)
+	}
+	if key != "" && m.Len() > room {
+		// Not Truncate, which knows no size below 512.
+		m.Truncated, m.Ns, m.Extra = true, nil, nil
+		m.Answer = fitting(m, &m.Answer, room)
+	}
+}
+
+// fitting is as much of a section of m as there is room for.
+func fitting(m *dns.Msg, section *[]dns.RR, room int) []dns.RR {
+	all := *section
+	n := sort.Search(len(all), func(n int) bool {
+		*section = all[:n+1]
+		return m.Len() > room
+	})
+	return all[:n]
 }
 
 // notAsked is the RCODE for what is addressed to one of our zones and is no
@@ -118,7 +164,7 @@ func (d *DDNS) followAlias(a *zone.Answer, qtype uint16, dnssec bool) {
 			return
 		}
 		next := z.Version().Lookup(a.Alias.String(), a.Alias, qtype, dnssec)
-		d.leaveToChild(&next, z, a.Alias)
+		d.leaveToChild(&next, z, a.Alias, qtype)
 		if len(next.Answer) == 0 && !next.Authoritative {
 			return // delegated: the chain's client goes on from here
 		}

@@ -41,6 +41,9 @@ func setup(c *caddy.Controller) error {
 
 	c.OnStartup(func() error {
 		i.signer, _ = config.Handler("dnssec").(signer)
+		if err := i.checkNested(); err != nil {
+			return plugin.Error(pluginName, err)
+		}
 		if err := i.start(); err != nil {
 			if undo := i.generation.Drop(); undo != nil {
 				log.Warningf("Giving up what was started: %v", undo)

@@ -1,7 +1,9 @@
 package ddns
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coredns/coredns/request"
@@ -19,11 +21,42 @@ type signer interface {
 // suitSigner brings an answer into the form that the dnssec plugin in front of us
 // signs rightly. It signs a denial only when the answer section is empty, so an
 // alias whose target has nothing is answered with the alias alone: the resolver
-// asks for the target itself, and that denial can be signed.
+// asks for the target itself, and that denial can be signed. So is one whose
+// target is delegated, because it would sign the NS records and addresses, which
+// are not the zone's to sign (RFC 4035, section 2.2).
 func suitSigner(a *zone.Answer) {
-	if len(a.Answer) > 0 && len(a.Authority) == 1 && a.Authority[0].Header().Rrtype == dns.TypeSOA {
-		a.Rcode, a.Authority = dns.RcodeSuccess, nil
+	if len(a.Answer) > 0 && len(a.Authority) > 0 {
+		a.Rcode, a.Authority, a.Additional = dns.RcodeSuccess, nil, nil
 	}
+}
+
+// checkNested refuses zones of one stanza that lie in one another and are both
+// signed: the plugin takes the longest name for the signer, also of the DS record
+// at the lower apex, which is the upper zone's, and keeps such signatures.
+func (i *instance) checkNested() error {
+	if i.signer == nil || i.nesting == nil {
+		return nil
+	}
+	signs := func(z zone.Name) bool {
+		probe := &dns.TXT{Hdr: dns.RR_Header{Name: z.String(), Rrtype: dns.TypeTXT, Class: dns.ClassINET}, Txt: []string{"probe"}}
+		m := i.signer.Sign(request.Request{Req: &dns.Msg{Answer: []dns.RR{probe}}}, time.Now().UTC(), "")
+		for _, rr := range m.Answer {
+			if sig, ok := rr.(*dns.RRSIG); ok && strings.EqualFold(sig.SignerName, z.String()) {
+				return true
+			}
+		}
+		return false
+	}
+	for lower := range i.nesting.zones {
+		if lower == zone.Root {
+			continue
+		}
+		upper := i.nesting.zone(lower.Parent())
+		if i.nesting.zones[upper] && signs(lower) && signs(upper) {
+			return fmt.Errorf("zone %s is below zone %s, and the dnssec plugin of their server block signs both: it would sign the DS records of %s with the wrong name; give each zone a server block of its own", lower, upper, lower)
+		}
+	}
+	return nil
 }
 
 // denialWriter mends the denials of the dnssec plugin, which stands behind it. The

@@ -65,7 +65,7 @@ func (v *Version) Lookup(qname string, name Name, qtype uint16, dnssec bool) Ans
 
 		default:
 			alias, ok := m.node.RRset(m.owner, dns.TypeCNAME)
-			if !ok || matchesCNAME(qtype) {
+			if !ok || MatchesCNAME(qtype) {
 				v.answer(&a, qname, name, qtype, m)
 				return a
 			}
@@ -87,10 +87,10 @@ func (v *Version) Lookup(qname string, name Name, qtype uint16, dnssec bool) Ans
 	}
 }
 
-// matchesCNAME reports whether a type asks for what is at an alias itself: CNAME
+// MatchesCNAME reports whether a type asks for what is at an alias itself: CNAME
 // and ANY (RFC 1034, section 4.3.2), and the types of DNSSEC that live beside a
 // CNAME (RFC 4035, section 2.5).
-func matchesCNAME(qtype uint16) bool {
+func MatchesCNAME(qtype uint16) bool {
 	switch qtype {
 	case dns.TypeCNAME, dns.TypeANY, dns.TypeRRSIG, dns.TypeNSEC:
 		return true
