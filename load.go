@@ -3,9 +3,11 @@ package ddns
 import (
 	"crypto/tls"
 	"fmt"
+	"os"
 
 	"github.com/miekg/dns"
 
+	"github.com/coredns-ddns/ddns/hooks"
 	"github.com/coredns-ddns/ddns/internal/policy"
 	"github.com/coredns-ddns/ddns/internal/zone"
 	"github.com/coredns-ddns/ddns/internal/zonedb"
@@ -27,6 +29,9 @@ func (i *instance) read() (*loaded, error) {
 	if i.cfg.policy != "" {
 		p, err := policy.ParseFile(i.cfg.policy)
 		if err != nil {
+			return nil, err
+		}
+		if err := i.cfg.checkOwner(p); err != nil {
 			return nil, err
 		}
 		l.policy = p
@@ -55,6 +60,18 @@ func (i *instance) read() (*loaded, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// checkOwner refuses hooks from a file that somebody else can write when this process
+// runs them as root: who writes the file would be root.
+func (c *config) checkOwner(p *policy.Policy) error {
+	if c.hooks != "local" || os.Geteuid() != 0 || len(p.Hooks()) == 0 {
+		return nil
+	}
+	if err := hooks.CheckFile(c.policy); err != nil {
+		return &reloadError{File: c.policy, Text: fmt.Sprintf("it defines hooks, which this process runs as root, but %v: give it to root, or run the hooks by ddns-hookd", err)}
+	}
+	return nil
 }
 
 // Timers of an apex made from `ns`, in seconds. Secondaries are told of changes by

@@ -41,10 +41,11 @@ func setup(c *caddy.Controller) error {
 
 	c.OnStartup(func() error {
 		i.signer, _ = config.Handler("dnssec").(signer)
-		if err := i.checkNested(); err != nil {
-			return plugin.Error(pluginName, err)
+		err := i.checkNested()
+		if err == nil {
+			err = i.start()
 		}
-		if err := i.start(); err != nil {
+		if err != nil {
 			if undo := i.generation.Drop(); undo != nil {
 				log.Warningf("Giving up what was started: %v", undo)
 			}

@@ -18,7 +18,7 @@ import (
 // Follower is the name under which the Dispatcher keeps its cursors and marks.
 const Follower = "hooks"
 
-// DefaultParallel is how many hooks a Dispatcher runs at once.
+// DefaultParallel is how many events of one hook a Dispatcher runs at once.
 const DefaultParallel = 4
 
 // ErrDispatcherStopped is returned by the methods of a Dispatcher that does not run.
@@ -54,8 +54,8 @@ type DispatcherOptions struct {
 	Journal  Journal
 	Executor Executor
 	Hooks    []*policy.Hook
-	// Parallel bounds the hooks that run at once. 0 is DefaultParallel, or one for
-	// each definition when there are more of them.
+	// Parallel bounds the hooks that run at once. 0 is DefaultParallel and one more for
+	// each definition beside the first.
 	Parallel int
 	Now      func() time.Time // time.Now
 	Rand     func() uint64    // for jitter and event ids; math/rand/v2.Uint64

@@ -168,7 +168,7 @@ func (d *Dispatcher) conclude(r *run, result, trouble string) (string, time.Time
 		return result, time.Time{}
 	}
 	m.trouble = clip(trouble)
-	if result != resultCanceled {
+	if result != resultCanceled && result != resultAway { // nothing ran, or was cut off
 		m.attempts++
 	}
 	if newer := s.take(m); newer != nil {
@@ -241,6 +241,8 @@ func (d *Dispatcher) record(r *run, result, trouble string, next time.Time) {
 		what = "Hook was ended and is tried again after the start: "
 	case result == resultSuperseded:
 		level, what = "warning", "Hook failed, a newer change takes over: "
+	case result == resultAway:
+		level, what = "warning", "Hook waits for what runs it: "
 	case result != resultOK:
 		level, what = "warning", "Hook failed and is tried again: "
 	}

@@ -204,10 +204,11 @@ func (d *Dispatcher) first(f *definition) *subject {
 	return nil
 }
 
-// parallel is how many hooks may run at once.
+// parallel is how many hooks may run at once: as many of one as a policy with that
+// one alone would have, and one of each other.
 func (d *Dispatcher) parallel() int {
 	if d.opts.Parallel > 0 {
 		return d.opts.Parallel
 	}
-	return max(DefaultParallel, len(d.order))
+	return DefaultParallel + max(0, len(d.order)-1)
 }

@@ -159,6 +159,13 @@ func start(s Spec, id Identity, t tree) (*process, *os.File, error) {
 		return nil, nil, err
 	}
 	defer w.Close()
+	if !id.own {
+		// So that the command can open /dev/stderr as well as write to it.
+		if err := w.Chown(int(id.UID), int(id.GID)); err != nil && !errors.Is(err, syscall.EPERM) {
+			pipe.Close()
+			return nil, nil, err
+		}
+	}
 	attr := &os.ProcAttr{
 		Dir:   directory(s),
 		Env:   environ(id, s.Env),

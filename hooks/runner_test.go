@@ -422,3 +422,40 @@ func TestClosedRunnerRunsNothing(t *testing.T) {
 		t.Errorf("a new run: got %v, want %v", o.Err, hooks.ErrClosed)
 	}
 }
+
+// TestTasksAreLimited: a hook that forks for ever must leave room for the threads of the
+// program that runs it.
+func TestTasksAreLimited(t *testing.T) {
+	needRoot(t)
+	var before, after syscall.Rlimit
+	const nproc = 6 // RLIMIT_NPROC
+	if err := syscall.Getrlimit(nproc, &before); err != nil {
+		t.Fatal(err)
+	}
+	runners(t, func(t *testing.T, r *hooks.Runner) {
+		run := func(user, script string) string {
+			t.Helper()
+			o := r.Run(t.Context(), hooks.Spec{Hook: "test", Command: []string{"/bin/bash", "-c", script}, User: user, Root: user == "", Timeout: 20 * time.Second})
+			return strings.TrimSpace(o.Output)
+		}
+		const count = `exec perl -e '$n = 0; while ($n < 300) { $p = fork; last unless defined $p; if (!$p) { sleep 5; exit } $n++ } print $n'`
+		said := run("nobody", count)
+		if n, err := strconv.Atoi(said); err != nil || n < 50 || n > 130 {
+			t.Errorf("nobody started %q processes, %v", said, err)
+		}
+	})
+	if err := syscall.Getrlimit(nproc, &after); err != nil || after != before {
+		t.Errorf("the limit of this process was %v and is %v, %v", before, after, err)
+	}
+}
+
+// TestOutputCanBeOpened: scripts write to /dev/stderr by name.
+func TestOutputCanBeOpened(t *testing.T) {
+	needRoot(t)
+	runners(t, func(t *testing.T, r *hooks.Runner) {
+		o := r.Run(t.Context(), hooks.Spec{Hook: "test", Command: []string{"/bin/sh", "-c", "echo one >/dev/stderr && echo two >/dev/stdout"}, User: "nobody"})
+		if o.Output != "one\ntwo\n" || o.ExitCode != 0 {
+			t.Errorf("got %+v", o)
+		}
+	})
+}

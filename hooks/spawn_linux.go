@@ -96,7 +96,17 @@ func fork(argv []string, attr *os.ProcAttr, keepCaps bool) (*process, error) {
 	enter, leave := leaderGate()
 	enter()
 	defer leave()
-	h, err := os.StartProcess(argv[0], argv, attr)
+	uid := ownUID()
+	if c := attr.Sys.Credential; c != nil {
+		uid = c.Uid
+	}
+	var h *os.Process
+	err := limitTasks(uid, func() (pid int, err error) {
+		if h, err = os.StartProcess(argv[0], argv, attr); err != nil {
+			return 0, err
+		}
+		return h.Pid, nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +121,6 @@ func fork(argv []string, attr *os.ProcAttr, keepCaps bool) (*process, error) {
 	p := &process{
 		pid: h.Pid, start: st.start, handle: h,
 		exited: make(chan struct{}), free: make(chan struct{}), reaped: make(chan struct{}),
-	}
-	uid := ownUID()
-	if c := attr.Sys.Credential; c != nil {
-		uid = c.Uid
 	}
 	addLeader(leader{pid: p.pid, start: p.start, uid: uid})
 	return p, nil
