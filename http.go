@@ -120,7 +120,7 @@ var routes = map[string]route{
 	"/update":         {name: "update", methods: []string{http.MethodGet, http.MethodPost, http.MethodDelete}, serve: (*httpFront).update},
 	"/reload":         {name: "reload", methods: []string{http.MethodGet, http.MethodPost}, serve: (*httpFront).reload},
 	"/backup":         {name: "backup", methods: []string{http.MethodGet}, serve: (*httpFront).backup, any: true},
-	"/hooks":          {name: "hooks", serve: (*httpFront).operator, any: true},
+	"/hooks":          {name: "hooks", serve: (*httpFront).operator},
 }
 
 // ServeHTTP implements http.Handler.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
+	"github.com/coredns-ddns/ddns/internal/policy"
 	"github.com/coredns-ddns/ddns/internal/store"
 )
 
@@ -19,14 +22,17 @@ const (
 )
 
 // backup serves /backup: a consistent copy of the database for a caller with the
-// reload grant, while updates go on. With several stanzas it is that of the first
-// in which the caller has it.
+// reload grant, while updates go on. With several databases the parameter zone says
+// whose.
 func (f *httpFront) backup(r *httpRequest) *problem {
 	sites, ids, pr := f.operated(r)
 	if pr != nil {
 		return pr
 	}
-	site := sites[0]
+	site, pr := whose(r, sites)
+	if pr != nil {
+		return pr
+	}
 	if site.stopping {
 		return stopping()
 	}
@@ -45,10 +51,44 @@ func (f *httpFront) backup(r *httpRequest) *problem {
 	return nil
 }
 
+// whose is the site whose database is asked for: that of a zone, or the only one.
+func whose(r *httpRequest, sites []*httpMember) (*httpMember, *problem) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, newProblem(codeBadRequest, "the query is not properly encoded")
+	}
+	if query.Has("zone") {
+		name, err := policy.ParseOwner(query.Get("zone"))
+		if err != nil {
+			return nil, newProblem(codeBadName, "zone: %v", err)
+		}
+		for _, s := range sites {
+			if slices.Contains(s.Zones, name) {
+				return s, nil
+			}
+		}
+		return nil, newProblem(codeZoneNotServed, "no zone %s whose database you may copy is served here", name)
+	}
+	for _, s := range sites {
+		if s.Database != sites[0].Database {
+			return nil, newProblem(codeBadRequest, "there are several databases: zone=%s copies that of %s, zone=%s another",
+				sites[0].Zones[0], sites[0].Zones[0], s.Zones[0])
+		}
+	}
+	return sites[0], nil
+}
+
 // steadyWriter writes to a client that must go on reading.
 type steadyWriter struct {
 	to      io.Writer
 	control *http.ResponseController
+}
+
+// Expect implements store.Sized.
+func (s *steadyWriter) Expect(octets int64) {
+	if to, ok := s.to.(store.Sized); ok {
+		to.Expect(octets)
+	}
 }
 
 func (s *steadyWriter) Write(b []byte) (int, error) {

@@ -2,6 +2,7 @@ package ddns
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -58,8 +59,9 @@ type stanzaReport struct {
 }
 
 // reload serves /reload: it reloads every stanza in which the caller has the
-// reload grant, in turn. Each is all or nothing; when one fails, those before it
-// stay reloaded and the problem lists them.
+// reload grant. The files of all are checked before any is taken; what fails all the
+// same, a store or a file that changed meanwhile, leaves those before it reloaded,
+// and the problem lists them.
 func (f *httpFront) reload(r *httpRequest) *problem {
 	sites, ids, pr := f.operated(r)
 	if pr != nil {
@@ -72,10 +74,19 @@ func (f *httpFront) reload(r *httpRequest) *problem {
 		Changed bool           `json:"changed"`
 		Stanzas []stanzaReport `json:"stanzas"`
 	}{Stanzas: []stanzaReport{}}
-	for i, s := range sites {
+	for _, s := range sites {
 		if s.stopping {
 			return stopping()
 		}
+		if len(sites) == 1 || s.Check == nil {
+			continue
+		}
+		if err := s.Check(); err != nil {
+			r.view.log("warning", "Reload failed, the old configuration stays request=%s: %v", r.reply.id, err)
+			return reloadProblem(err).with("serves", names(s.Zones))
+		}
+	}
+	for i, s := range sites {
 		report, err := s.Reload(ctx, ids[i].ID, r.reply.id)
 		if err != nil {
 			pr := reloadProblem(err).with("serves", names(s.Zones))
@@ -150,32 +161,67 @@ func reloadProblem(err error) *problem {
 // by hand, which ends with the hook.
 const operatorTime = time.Hour + 2*time.Minute
 
-// operator hands what is below /hooks to the first stanza that offers it to the
-// caller, one that has hooks if there is any.
+// operator hands what is below /hooks to the stanzas that offer it to the caller. With
+// several of them, what is asked for a hook is answered by the first that has it, and
+// the listing is that of all.
 func (f *httpFront) operator(r *httpRequest) *problem {
 	sites, _, pr := f.operated(r)
 	if pr != nil {
 		return pr
 	}
-	var chosen *httpMember
+	var offered, having []http.Handler
+	seen := make(map[any]bool)
 	for _, s := range sites {
 		if s.Operator == nil {
 			continue
 		}
-		if chosen == nil {
-			chosen = s
+		offered = append(offered, s.Operator)
+		if s.Hooks == nil {
+			continue
 		}
-		if s.HasHooks != nil && s.HasHooks() {
-			chosen = s
-			break
+		if what := s.Hooks(); what != nil && !seen[what] {
+			seen[what] = true
+			having = append(having, s.Operator)
 		}
-	}
-	if chosen == nil {
-		return newProblem(codeNotFound, "there is no such path")
 	}
 	_ = http.NewResponseController(r.reply).SetWriteDeadline(time.Now().Add(operatorTime))
-	chosen.Operator.ServeHTTP(r.reply, r.Request)
+	switch {
+	case len(offered) == 0:
+		return newProblem(codeNotFound, "there is no such path")
+	case len(having) == 0:
+		offered[0].ServeHTTP(r.reply, r.Request)
+	case len(having) > 1 && r.Method == http.MethodGet:
+		r.listings(having)
+	default:
+		for _, h := range having {
+			r.reply.restart()
+			h.ServeHTTP(r.reply, r.Request)
+			if r.reply.status != http.StatusNotFound {
+				break
+			}
+		}
+	}
 	return nil
+}
+
+// listings answers with the hooks of several handlers; what is not a listing is
+// answered as it is.
+func (r *httpRequest) listings(handlers []http.Handler) {
+	type listing struct {
+		Hooks []json.RawMessage `json:"hooks"`
+	}
+	var all listing
+	for _, h := range handlers {
+		r.reply.restart()
+		h.ServeHTTP(r.reply, r.Request)
+		var one listing
+		if r.reply.status != http.StatusOK || json.Unmarshal(r.reply.body.Bytes(), &one) != nil {
+			return
+		}
+		all.Hooks = append(all.Hooks, one.Hooks...)
+	}
+	r.reply.restart()
+	r.reply.json(all)
 }
 
 func names(zones []zone.Name) []string {

@@ -137,7 +137,12 @@ func TestHooksAreThoseOfTheStanzaThatHasSome(t *testing.T) {
 	site := func(origin string, has bool) resident.Member[*httpSite] {
 		return resident.Member[*httpSite]{Generation: nil, Site: &httpSite{
 			Zones: []zone.Name{zone.MustName(origin)}, Policy: func() *policy.Policy { return p },
-			Operator: says(origin), HasHooks: func() bool { return has },
+			Operator: says(origin), Hooks: func() any {
+				if has {
+					return origin
+				}
+				return nil
+			},
 		}}
 	}
 	f := newHTTPFront()
@@ -178,5 +183,42 @@ func TestBackupWaitsForNoClientThatDoesNotRead(t *testing.T) {
 	f.ServeHTTP(w, r)
 	if got := w.Body.String(); w.Code != http.StatusOK || got != "piece piece piece " {
 		t.Errorf("got %d %q", w.Code, got)
+	}
+}
+
+func TestHooksOfSeveralDatabasesAreListedTogether(t *testing.T) {
+	p := testPolicy(t, mainPolicy())
+	site := func(origin, database, hook string) resident.Member[*httpSite] {
+		return resident.Member[*httpSite]{Site: &httpSite{
+			Zones: []zone.Name{zone.MustName(origin)}, Policy: func() *policy.Policy { return p },
+			Hooks: func() any { return database },
+			Operator: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodGet:
+					fmt.Fprintf(w, `{"hooks":[{"hook":%q}]}`, hook)
+				case r.URL.Query().Get("hook") != hook:
+					w.WriteHeader(http.StatusNotFound)
+				default:
+					fmt.Fprint(w, hook)
+				}
+			}),
+		}}
+	}
+	f := newHTTPFront()
+	f.SetSites([]resident.Member[*httpSite]{site("one.example.org", "1", "a"), site("same.example.org", "1", "a"), site("two.example.org", "2", "b")})
+	for target, want := range map[string]string{
+		"GET /hooks":               `{"hooks":[{"hook":"a"},{"hook":"b"}]}` + "\n",
+		"POST /hooks/retry?hook=a": "a",
+		"POST /hooks/retry?hook=b": "b",
+		"POST /hooks/retry?hook=c": "",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("Authorization", "Bearer "+opsToken)
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, r)
+		if got := w.Body.String(); got != want || (w.Code == http.StatusNotFound) != (want == "") {
+			t.Errorf("%s: got %d %q, want %q", target, w.Code, got, want)
+		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/coredns-ddns/ddns/internal/policy"
 )
 
 // reply collects an answer and sends it in one piece: so that it always has a
@@ -61,6 +63,12 @@ func (p *reply) Write(b []byte) (int, error) {
 // Unwrap serves http.ResponseController.
 func (p *reply) Unwrap() http.ResponseWriter { return p.to }
 
+// restart drops what was collected, for another answer in its place.
+func (p *reply) restart() {
+	p.body.Reset()
+	p.status = 0
+}
+
 // json answers 200 with v on one line.
 func (p *reply) json(v any) {
 	p.Header().Set("Content-Type", "application/json")
@@ -76,7 +84,9 @@ func (p *reply) json(v any) {
 // An error after the first octet cuts the connection, which tells the client that
 // what it has is not whole.
 func (p *reply) stream(name string, write func(io.Writer) error) error {
-	out := &firstWrite{to: p.to, begin: func() {
+	// RFC 9110, section 8.6: without it a client of HTTP/1.0 cannot tell a cut copy.
+	length := func(n int64) { p.Header().Set("Content-Length", strconv.FormatInt(n, 10)) }
+	out := &firstWrite{to: p.to, expect: length, begin: func() {
 		p.streamed = true
 		p.status = http.StatusOK
 		p.Header().Set("Content-Type", "application/octet-stream")
@@ -87,14 +97,21 @@ func (p *reply) stream(name string, write func(io.Writer) error) error {
 	if err != nil && p.streamed {
 		panic(http.ErrAbortHandler)
 	}
+	if err != nil {
+		p.Header().Del("Content-Length")
+	}
 	return err
 }
 
 // firstWrite calls begin before the first octet.
 type firstWrite struct {
-	to    io.Writer
-	begin func()
+	to     io.Writer
+	begin  func()
+	expect func(octets int64)
 }
+
+// Expect says how many octets will come.
+func (f *firstWrite) Expect(octets int64) { f.expect(octets) }
 
 func (f *firstWrite) Write(b []byte) (int, error) {
 	if f.begin != nil {
@@ -147,6 +164,9 @@ func requestID(h http.Header) string {
 			if !isTokenOctet(ids[0][i]) {
 				return newRequestID()
 			}
+		}
+		if policy.CheckToken(ids[0]) == nil {
+			return newRequestID() // a credential in the wrong header
 		}
 		return ids[0]
 	}

@@ -25,9 +25,13 @@ type httpSite struct {
 	// and the request with this id. Its errors are *reloadError for a file that is
 	// wrong, errReloadRunning, and those of zonedb.
 	Reload func(ctx context.Context, actor, request string) (reloadReport, error)
+	// Check is what Reload would refuse, and changes nothing; may be nil.
+	Check func() error
 
-	// Backup writes a consistent copy of the stanza's database.
-	Backup func(ctx context.Context, w io.Writer) error
+	// Backup writes a consistent copy of the stanza's database, and Database names
+	// it: stanzas that share one have the same.
+	Backup   func(ctx context.Context, w io.Writer) error
+	Database string
 
 	DefaultTTL, MinTTL, MaxTTL uint32 // seconds
 	Limits                     zone.Limits
@@ -40,8 +44,9 @@ type httpSite struct {
 	// Operator serves what is below /hooks for identities with the reload grant;
 	// nil is nothing. Answers are buffered.
 	Operator http.Handler
-	// HasHooks says whether it has something to tell; may be nil.
-	HasHooks func() bool
+	// Hooks is what Operator speaks of, to be told from that of other stanzas; nil when
+	// there is nothing. May be nil.
+	Hooks func() any
 
 	Observe httpObserver
 	// Log writes one line; level is "debug", "info", "warning" or "error".

@@ -559,6 +559,7 @@ func TestRequestID(t *testing.T) {
 		{"64 octets", strings.Repeat("a", 64), true},
 		{"65 octets", strings.Repeat("a", 65), false},
 		{"a blank", "a b", false},
+		{"a credential", laptopToken, false},
 		{"what would forge a log line", "a=b", false},
 	}
 	for _, tc := range tests {

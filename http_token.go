@@ -30,6 +30,9 @@ func (f *httpFront) generateToken(r *httpRequest) *problem {
 			return pr
 		}
 		owner = name.String()
+		if name.IsWildcard() {
+			owner = `\` + owner // in a policy, *.x is every name below x
+		}
 	}
 	g, err := policy.Generate(rand.Reader)
 	if err != nil {

@@ -105,8 +105,28 @@ func (l *load) begin() error {
 }
 
 // agree refuses stanzas that share a store and give one of its zones different
-// records: each would take the other's out, at each start and each reload.
+// records: each would take the other's out, at each start and each reload. And it
+// refuses those that share an HTTP address and a zone, but not its store: an update
+// would go to one of them, and be missing from what the other answers.
 func (l *load) agree() error {
+	type served struct {
+		http string
+		zone zone.Name
+	}
+	takes := make(map[served]*instance)
+	for _, i := range l.instances {
+		if i.cfg.http.off {
+			continue
+		}
+		for _, z := range i.cfg.zones {
+			at := served{i.cfg.http.address, z}
+			if one := takes[at]; one == nil {
+				takes[at] = i
+			} else if one.storeKey() != i.storeKey() {
+				return fmt.Errorf("zone %s is in two stanzas with the HTTP address %s and a store each: updates would reach one of them only; give both the same 'store', or one of them 'http off'", z, at.http)
+			}
+		}
+	}
 	type place struct {
 		store string
 		zone  zone.Name

@@ -56,7 +56,9 @@ func (i *instance) httpSite() *httpSite {
 			return r, err
 		},
 		Reload:         i.reload,
+		Check:          i.checkReload,
 		Backup:         i.backup,
+		Database:       i.storeKey(),
 		DefaultTTL:     i.cfg.ttl.standard,
 		MinTTL:         i.cfg.ttl.least,
 		MaxTTL:         i.cfg.ttl.most,
@@ -67,9 +69,14 @@ func (i *instance) httpSite() *httpSite {
 		FailureRate:    i.cfg.limits.failures,
 		UpdateRate:     i.cfg.limits.update,
 		Operator:       hooks.AdminHandler(i.currentDispatcher),
-		HasHooks:       func() bool { return i.currentDispatcher() != nil },
-		Observe:        httpMetrics{},
-		Log:            logLevel,
+		Hooks: func() any {
+			if d := i.currentDispatcher(); d != nil {
+				return d
+			}
+			return nil
+		},
+		Observe: httpMetrics{},
+		Log:     logLevel,
 	}
 }
 
@@ -110,6 +117,19 @@ func (i *instance) reload(ctx context.Context, actor, request string) (reloadRep
 	reloadsTotal.WithLabelValues("done").Inc()
 	log.Infof("Reloaded the files of %v by=%s request=%s changed=%t", names(i.cfg.zones), actor, request, report.changed())
 	return report, nil
+}
+
+// checkReload reads and checks what reload would, for stanzas that are reloaded
+// together.
+func (i *instance) checkReload() error {
+	l, err := i.read()
+	if err != nil {
+		return reloadFault(err)
+	}
+	if err := i.checkHooks(l.policy); err != nil {
+		return err
+	}
+	return i.db().Check(l.specs)
 }
 
 func (i *instance) reloadFiles() (report reloadReport, err error) {

@@ -53,10 +53,10 @@ func TestAdminErrors(t *testing.T) {
 			status               int
 			code                 string
 		}{
-			{"another path", "GET", "/hooks/x", 404, "no-such-path"},
-			{"a path that would be cleaned is not redirected", "GET", "//hooks", 404, "no-such-path"},
-			{"listing by POST", "POST", "/hooks", 405, "method"},
-			{"retry by GET", "GET", "/hooks/retry?hook=h", 405, "method"},
+			{"another path", "GET", "/hooks/x", 404, "not-found"},
+			{"a path that would be cleaned is not redirected", "GET", "//hooks", 404, "not-found"},
+			{"listing by POST", "POST", "/hooks", 405, "method-not-allowed"},
+			{"retry by GET", "GET", "/hooks/retry?hook=h", 405, "method-not-allowed"},
 			{"retry of no hook", "POST", "/hooks/retry", 400, "bad-request"},
 			{"retry of two hooks", "POST", "/hooks/retry?hook=h&hook=k", 400, "bad-request"},
 			{"retry of an unknown hook", "POST", "/hooks/retry?hook=k", 404, "no-such-hook"},

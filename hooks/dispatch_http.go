@@ -55,10 +55,10 @@ func AdminHandler(dispatcher func() *Dispatcher) http.Handler {
 		d := dispatcher()
 		switch {
 		case !ok:
-			writeProblem(w, http.StatusNotFound, "no-such-path", "There are /hooks, /hooks/retry, /hooks/discard and /hooks/test.")
+			writeProblem(w, http.StatusNotFound, "not-found", "There are /hooks, /hooks/retry, /hooks/discard and /hooks/test.")
 		case r.Method != route.method:
 			w.Header().Set("Allow", route.method)
-			writeProblem(w, http.StatusMethodNotAllowed, "method", "This takes "+route.method+" only.")
+			writeProblem(w, http.StatusMethodNotAllowed, "method-not-allowed", "This takes "+route.method+" only.")
 		case d == nil:
 			writeProblem(w, http.StatusNotFound, "no-hooks", "No hook is defined here.")
 		default:

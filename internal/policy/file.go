@@ -3,8 +3,10 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/coredns-ddns/ddns/internal/zone"
@@ -39,6 +41,9 @@ func (e *ParseError) Error() string {
 func ParseFile(path string) (*Policy, error) {
 	// Before opening: a pipe would wait for a writer.
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading policy file: %w (ddns-token and /token/generate make what goes into a new one)", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading policy file: %w", err)
 	}

@@ -154,6 +154,9 @@ type Store interface {
 // Writer is io.Writer, named here so that the contract reads on its own.
 type Writer interface{ Write(p []byte) (int, error) }
 
+// Sized is a Writer that is told how many octets Backup will write, before the first.
+type Sized interface{ Expect(octets int64) }
+
 // Stats are sizes for operators.
 type Stats struct {
 	Kind  string // "bolt", "memory"

@@ -213,7 +213,7 @@ func (p *plan) prescan() *Error {
 		case op.Kind != DeleteName && p.serverMade(op.Owner, op.Type):
 			return refused(CodeNotPermitted, fmt.Sprintf("%s %s is for the server to make, not for an update", op.Owner, TypeString(op.Type)))
 		case p.at(op.Owner).static():
-			return refused(CodeStatic, fmt.Sprintf("%s is held by the operator's zone file", op.Owner))
+			return refused(CodeStatic, fmt.Sprintf("%s is the operator's own: 'file' or 'ns' has it, and no update may change it", op.Owner))
 		}
 	}
 	return nil

@@ -196,6 +196,12 @@ func examine(path string, warn func(string)) (exists bool, err error) {
 		case !di.IsDir():
 			return false, fmt.Errorf("opening %s: %s is not a directory", path, dir)
 		}
+		if err := writable(dir); err != nil {
+			return false, fmt.Errorf("opening %s: the directory %s cannot be written, and the database is made there: %w", path, dir, err)
+		}
+		if _, err := os.Stat(path + logSuffix); err == nil {
+			return false, fmt.Errorf("opening %s: it is missing, but its log %s is there: put it back, or move the log away to begin with an empty database", path, path+logSuffix)
+		}
 		return false, nil
 	}
 	if err != nil {

@@ -313,6 +313,9 @@ func (s *Store) Backup(ctx context.Context, w store.Writer) (n int64, err error)
 	bw := &backupWriter{ctx: ctx, s: s, w: w}
 	err = guard(func() error {
 		defer tx.Rollback()
+		if sized, ok := w.(store.Sized); ok {
+			sized.Expect(tx.Size())
+		}
 		n, err = tx.WriteTo(bw)
 		return err
 	})
