@@ -123,6 +123,9 @@ func trusted(path string, fi os.FileInfo, uid uint32, parent bool) error {
 		return fmt.Errorf("%s has no owner that can be read", path)
 	}
 	if st.Uid != 0 && st.Uid != uid {
+		if uid == 0 {
+			return fmt.Errorf("%s is owned by uid %d: it must be owned by root", path, st.Uid)
+		}
 		return fmt.Errorf("%s is owned by uid %d: it must be owned by root or uid %d", path, st.Uid, uid)
 	}
 	if fi.Mode()&os.ModeSymlink != 0 {

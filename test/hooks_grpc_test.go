@@ -124,7 +124,7 @@ func TestGrpcurlCallsThePlugin(t *testing.T) {
 	h.copyPair("server", "pair")
 	h.copyPair("ca", "trust")
 	configure("", 60)
-	h.start() // with its privileges, to become the user of the hook
+	h.startPrivileged()
 	c := newCaller(h, "root")
 
 	ask := func(env string) string { return `{"hook":{"name":"greet","env":{"DDNS_FQDN":"a."` + env + `}}}` }

@@ -23,7 +23,7 @@ func TestHangingHookDelaysNothing(t *testing.T) {
 	hanging.define(hanging.definition("hang", hanging.script("hang", "trap '' TERM\necho begin >>OUT/begun\nwhile :; do sleep 30; done\n"),
 		"timeout 2s", "match *.dyn.example.org"))
 	hanging.configure("", "hooks local")
-	hanging.start() // with its privileges, to become the user of the hook
+	hanging.startPrivileged()
 
 	for try := 1; ; try++ {
 		began := time.Now()

@@ -63,7 +63,7 @@ func TestOperatorSeesAndRepeatsWhatAHookFailed(t *testing.T) {
 	)
 	metrics := freeAddress(t)
 	h.configure("prometheus "+metrics, "hooks local")
-	h.start()
+	h.startPrivileged()
 	for _, name := range []string{"laptop", "later", "loud"} {
 		if _, err := h.update(nil, name, "192.0.2.7"); err != nil {
 			t.Fatal(err)

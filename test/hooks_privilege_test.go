@@ -356,3 +356,24 @@ func TestUnprivilegedServerRefusesAHookOfAnotherUser(t *testing.T) {
 		t.Errorf("the log does not say what cannot be promised\n%s", tail(h.log.String()))
 	}
 }
+
+// TestRootTakesNoHooksFromAStranger: who writes the policy of a coredns that runs as root
+// would be root by a hook.
+func TestRootTakesNoHooksFromAStranger(t *testing.T) {
+	if !privileged() {
+		t.Skip("only root can become another user")
+	}
+	h := prepareHooks(t)
+	h.define(h.definition("any", h.script("any", "exit 0\n")))
+	h.configure("", "hooks local")
+	h.chown(filepath.Join(h.dir, "policy"), serverUser)
+	h.launch()
+	select {
+	case <-h.ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it started")
+	}
+	if said := h.log.String(); !strings.Contains(said, "policy: it defines hooks, which this process runs as root, but ") || !strings.Contains(said, "it must be owned by root") {
+		t.Errorf("it said\n%s", said)
+	}
+}
