@@ -110,6 +110,9 @@ func (c *config) apex(origin zone.Name) ([]zone.RRset, error) {
 		if c.holding(s.name) != origin {
 			continue
 		}
+		if len(s.addresses) == 0 {
+			log.Warningf("Zone %s has the name server %s in it, and no address for it: nobody can reach it by that name; write 'ns %s ADDRESS'", origin, s.name, s.name)
+		}
 		for _, a := range s.addresses {
 			if a.Is4() {
 				add(s.name, &dns.A{Hdr: head(s.name, dns.TypeA), A: a.AsSlice()})

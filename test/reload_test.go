@@ -291,3 +291,15 @@ func tail(s string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// TestNameServerWithoutAnAddressIsToldOf: it is in the zone, and the operator's, so that no
+// update can give it one either.
+func TestNameServerWithoutAnAddressIsToldOf(t *testing.T) {
+	p := prepare(t)
+	p.write("Corefile", strings.Replace(p.corefile("", ""), "ns ns1.dyn.example.org 127.0.0.1", "ns ns1.dyn.example.org\n ns ns2.example.net", 1))
+	p.start()
+	const want = "has the name server ns1.dyn.example.org. in it, and no address for it"
+	if !p.log.await(want, 1, 10*time.Second) || strings.Contains(p.log.String(), "ns2.example.net. in it") {
+		t.Errorf("it said\n%s", tail(p.log.String()))
+	}
+}
