@@ -79,7 +79,7 @@ func (s *Store) commit(h *handle, c *commit) error {
 				return err
 			}
 		case errors.Is(err, wal.ErrFull):
-			if err := s.move(h, nil, nil); err != nil {
+			if err := s.move(h, nil, nil, 0); err != nil {
 				return err
 			}
 		default:
@@ -144,7 +144,7 @@ func (s *Store) record(h *handle, c *commit) error {
 	if err != nil {
 		return s.broken(h, err)
 	}
-	h.pending.add(logged{number, c.parts})
+	h.pending.add(logged{number, c.parts, h.log.Mark()})
 	h.remember(c.parts)
 	s.mover.wake(h.log)
 	return nil

@@ -67,21 +67,25 @@ func (s *Store) settle(h *handle, do func(*bbolt.Tx) error) error {
 		return do(tx)
 	})
 	if err == nil {
-		h.moved(commits, h.mark())
+		h.moved(commits)
 		s.relieve(h, len(commits)+1)
 	}
 	return err
 }
 
-// move is settle while others append to the log. A nil do moves what there is.
-func (s *Store) move(h *handle, do func(*bbolt.Tx) error, pause func()) error {
+// move is settle while others append to the log. A nil do moves what there is, of which
+// most, if not 0, are the most commits.
+func (s *Store) move(h *handle, do func(*bbolt.Tx) error, pause func(), most int) error {
 	h.moving.Lock()
 	defer h.moving.Unlock()
 	h.writer.Lock()
-	failed, commits, m := h.failed.Load(), h.pending.all(), h.mark()
+	failed, commits := h.failed.Load(), h.pending.all()
 	h.writer.Unlock()
 	if failed {
 		return errRetired
+	}
+	if most > 0 && len(commits) > most {
+		commits = commits[:most]
 	}
 	if do == nil && len(commits) == 0 {
 		return nil
@@ -98,16 +102,8 @@ func (s *Store) move(h *handle, do func(*bbolt.Tx) error, pause func()) error {
 	s.relieve(h, len(commits)+1)
 	h.writer.Lock()
 	defer h.writer.Unlock()
-	h.moved(commits, m)
+	h.moved(commits)
 	return nil
-}
-
-// mark is the place in the log up to which commits are pending.
-func (h *handle) mark() wal.Mark {
-	if h.log == nil {
-		return wal.Mark{}
-	}
-	return h.log.Mark()
 }
 
 // putCommits writes commits from the log into the database, and that they are there.
@@ -124,14 +120,15 @@ func (h *handle) putCommits(tx *bbolt.Tx, commits []logged, pause func()) error 
 }
 
 // moved lets go of commits that are in the database now.
-func (h *handle) moved(commits []logged, m wal.Mark) {
+func (h *handle) moved(commits []logged) {
 	if len(commits) == 0 {
 		return
 	}
-	h.applied = commits[len(commits)-1].number
+	last := commits[len(commits)-1]
+	h.applied = last.number
 	h.pending.moved(len(commits))
 	if h.log != nil {
-		h.log.Release(m)
+		h.log.Release(last.mark)
 	}
 }
 
@@ -277,7 +274,7 @@ func (s *Store) readLog(h *handle) error {
 		if err != nil {
 			return fmt.Errorf("%s, record %d: %w; %s", h.logPath, r.Number, err, remedy)
 		}
-		h.pending.add(logged{r.Number, parts})
+		h.pending.add(logged{number: r.Number, parts: parts})
 	}
 	return s.checkContinues(h)
 }
@@ -367,7 +364,12 @@ func (s *Store) keepMoving() {
 		if h == nil {
 			continue // the next call opens the file again, and moves
 		}
-		err := s.move(h, nil, pacer())
+		var err error
+		if full {
+			err = s.move(h, nil, pacer(), 0)
+		} else {
+			err = s.moveGently(h)
+		}
 		if err != nil && !errors.Is(err, errRetired) && !failed {
 			s.opts.Warn(fmt.Sprintf("Changes could not be moved from %s to the database; they are safe where they are: %v", h.logPath, err))
 		}
@@ -378,6 +380,29 @@ func (s *Store) keepMoving() {
 			due = time.After(moveAfter)
 		}
 	}
+}
+
+// A transaction of bolt does not let anybody else in while it writes its pages: one of
+// a thousand commits in a large zone is felt by queries on the same processor.
+const (
+	gentleCommits = 16
+	gentlePause   = 2 * time.Millisecond
+)
+
+// moveGently moves what the log holds now in small transactions. When updates come
+// faster than that, the log becomes half full, and large ones are cheaper.
+func (s *Store) moveGently(h *handle) error {
+	for left := len(h.pending.all()); left > 0; left -= gentleCommits {
+		if err := s.move(h, nil, pacer(), gentleCommits); err != nil {
+			return err
+		}
+		select {
+		case <-s.mover.stop:
+			return nil // Close moves the rest
+		case <-time.After(gentlePause):
+		}
+	}
+	return nil
 }
 
 // pacer returns a pause for between many writes. On one processor only a sleeper lets

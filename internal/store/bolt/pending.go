@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/coredns-ddns/ddns/internal/store"
+	"github.com/coredns-ddns/ddns/internal/wal"
 	"github.com/coredns-ddns/ddns/internal/zone"
 )
 
@@ -25,6 +26,7 @@ type pending struct {
 type logged struct {
 	number uint64
 	parts  []part
+	mark   wal.Mark // behind it; nothing when another process wrote it
 }
 
 // tail is the end of a zone's journal.

@@ -274,7 +274,7 @@ func (s *Store) update(do func(*bbolt.Tx) error) error {
 		if err != nil {
 			return classify(err)
 		}
-		if err = s.move(h, do, nil); !errors.Is(err, errRetired) {
+		if err = s.move(h, do, nil, 0); !errors.Is(err, errRetired) {
 			return err
 		}
 	}
