@@ -28,9 +28,9 @@
 //
 // FILE.wal (package wal) makes an ordinary commit durable with one write and one sync;
 // bbolt needs two syncs and rewrites pages from leaf to root. What the log holds is
-// kept in memory too, where readers see it on top of the database, and a second
-// later, or when the log is half full, all of it is moved to the database in one
-// transaction. Every transaction of another kind moves it first, so that the
+// kept in memory too, where readers see it on top of the database, and moved to the
+// database a second later, some commits a transaction, or all of it in one when the
+// log is half full. Every transaction of another kind moves it first, so that the
 // database is never ahead of itself. A Close leaves the database alone.
 //
 // The database names its log by the epoch. Where they do not belong together, as
