@@ -23,7 +23,7 @@ RACE := ./internal/zone/... ./internal/zonedb/... ./internal/store/... ./interna
 
 # The packages whose tests drive many processes at once, one after the other: two
 # of them side by side on two cores would test each other's patience.
-SERVERS := github.com/coredns-ddns/ddns/hooks|github.com/coredns-ddns/ddns/test|github.com/coredns-ddns/ddns/test/dns
+SERVERS := github.com/coredns-ddns/ddns|github.com/coredns-ddns/ddns/hooks|github.com/coredns-ddns/ddns/test|github.com/coredns-ddns/ddns/test/dns
 
 .PHONY: help
 help: ## list the targets
