@@ -36,6 +36,7 @@ import (
 	"github.com/miekg/dns"
 
 	_ "github.com/coredns-ddns/ddns"
+	"github.com/coredns-ddns/ddns/internal/loopback"
 	"github.com/coredns-ddns/ddns/internal/policy"
 )
 
@@ -172,22 +173,11 @@ func newToken(t testing.TB) string {
 // freeAddress is one that nothing listens on, neither UDP nor TCP.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	for range 50 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		u, err := net.ListenPacket("udp", address)
-		l.Close()
-		if err != nil {
-			continue
-		}
-		u.Close()
-		return address
+	a, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	return a
 }
 
 func port(address string) string {

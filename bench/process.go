@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coredns-ddns/ddns/internal/loopback"
 )
 
 // launch is how one server is started on loopback.
@@ -225,18 +227,10 @@ func (s *server) diskUse() int64 {
 
 // freePort is a port of 127.0.0.1 that nobody uses, by TCP and UDP.
 func freePort() (string, error) {
-	for range 50 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		u, err := net.ListenPacket("udp", "127.0.0.1:"+port)
-		l.Close()
-		if err == nil {
-			u.Close()
-			return port, nil
-		}
+	address, err := loopback.Address()
+	if err != nil {
+		return "", err
 	}
-	return "", errors.New("no port of 127.0.0.1 is free for both TCP and UDP")
+	_, port, err := net.SplitHostPort(address)
+	return port, err
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/coredns-ddns/ddns/internal/loopback"
 )
 
 // TestEveryExampleStarts starts the real CoreDNS on a copy of each example and
@@ -141,21 +143,10 @@ func holds(rrs []dns.RR, typ uint16) bool {
 // freePort is free for TCP and UDP on 127.0.0.1.
 func freePort(t *testing.T) string {
 	t.Helper()
-	for range 20 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		p, err := net.ListenPacket("udp", address)
-		l.Close()
-		if err != nil {
-			continue
-		}
-		p.Close()
-		_, port, _ := net.SplitHostPort(address)
-		return port
+	address, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free for both TCP and UDP")
-	return ""
+	_, port, _ := net.SplitHostPort(address)
+	return port
 }

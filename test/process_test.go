@@ -21,6 +21,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/coredns-ddns/ddns/internal/loopback"
 	"github.com/coredns-ddns/ddns/internal/policy"
 )
 
@@ -293,20 +294,11 @@ func (p *process) serial() uint32 {
 
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	for range 50 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := net.ListenPacket("udp", l.Addr().String())
-		l.Close()
-		if err == nil {
-			u.Close()
-			return l.Addr().String()
-		}
+	a, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	return a
 }
 
 func port(address string) string {

@@ -132,6 +132,7 @@ func (l *Listeners[S]) Shutdown(ctx context.Context) error {
 	l.mu.Unlock()
 	for _, n := range all {
 		l.stop(ctx, func() {}, n)
+		n.forget()
 	}
 	done := make(chan struct{})
 	go func() { l.drains.Wait(); close(done) }()
@@ -143,6 +144,21 @@ func (l *Listeners[S]) Shutdown(ctx context.Context) error {
 			n.server.Close()
 		}
 		return fmt.Errorf("stopping the HTTP listeners: %w", ctx.Err())
+	}
+}
+
+// forget takes all sites off a listener that was stopped, so that who asks for the
+// address again gets a new socket. What still runs is answered as it was.
+func (n *listener[S]) forget() {
+	n.mu.Lock()
+	sites := n.sites
+	n.sites = nil
+	for _, s := range sites {
+		s.gone = true
+	}
+	n.mu.Unlock()
+	for _, s := range sites {
+		_ = s.lease.Release() // closes nothing any more
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coredns-ddns/ddns/internal/loopback"
 	"github.com/coredns-ddns/ddns/internal/resident"
 )
 
@@ -267,6 +268,24 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	close(f.proceed)
 }
 
+func TestAfterShutdownAnAddressIsBoundAnew(t *testing.T) {
+	r := newRig(t, 0)
+	address := "127.0.0.1:" + freePort(t)
+	old := r.acquire(t, resident.NewGeneration(), address, "old", nil)
+	if err := old.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := r.acquire(t, resident.NewGeneration(), address, "new", nil)
+	c, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatalf("nobody listens: %v", err)
+	}
+	c.Close()
+}
+
 func TestConflicts(t *testing.T) {
 	r := newRig(t, 0)
 	g := resident.NewGeneration()
@@ -501,12 +520,11 @@ func TestUnixSocket(t *testing.T) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := loopback.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_, port, _ := net.SplitHostPort(address)
 	return port
 }
 

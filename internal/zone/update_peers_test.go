@@ -23,6 +23,8 @@ import (
 	"github.com/coredns/coredns/plugin/tsig"
 
 	"github.com/miekg/dns"
+
+	"github.com/coredns-ddns/ddns/internal/loopback"
 )
 
 // peer is another server that holds the zone of updateZone.
@@ -172,7 +174,7 @@ type bind struct{ address string }
 var bindConfig = `
 options {
 	directory "%[1]s";
-	listen-on port %[2]d { 127.0.0.1; };
+	listen-on port %[2]s { 127.0.0.1; };
 	listen-on-v6 { none; };
 	pid-file none;
 	session-keyfile none;
@@ -196,7 +198,11 @@ zone "example.org" {
 func startBIND(t *testing.T, named string) *bind {
 	t.Helper()
 	dir := t.TempDir()
-	port := freePort(t)
+	address, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(address)
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -220,7 +226,7 @@ func startBIND(t *testing.T, named string) *bind {
 		cmd.Process.Kill()
 		<-done
 	})
-	b := &bind{address: fmt.Sprintf("127.0.0.1:%d", port)}
+	b := &bind{address: address}
 	ready := new(dns.Msg)
 	ready.SetQuestion(caseOrigin, dns.TypeSOA)
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -245,26 +251,6 @@ var startupNoise = regexp.MustCompile(`(?m)^.*(automatic empty zone|built with|c
 func bindLog(file string) string {
 	text, _ := os.ReadFile(file)
 	return startupNoise.ReplaceAllString(string(text), "")
-}
-
-// freePort is a port that was free for UDP and TCP just now.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 20 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		p, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			p.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
 }
 
 func (b *bind) update(t *testing.T, m *dns.Msg) int {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/coredns-ddns/ddns/internal/loopback"
 	"github.com/coredns-ddns/ddns/internal/policy"
 )
 
@@ -159,21 +160,11 @@ func until(t testing.TB, limit time.Duration, what string, ok func() bool) {
 // freeAddress is one of 127.0.0.1 that nothing listens on, neither UDP nor TCP.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	for range 50 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		u, err := net.ListenPacket("udp", address)
-		l.Close()
-		if err == nil {
-			u.Close()
-			return address
-		}
+	a, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return ""
+	return a
 }
 
 func port(address string) string {
