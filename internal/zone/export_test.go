@@ -1,5 +1,10 @@
 package zone
 
+import "math/bits"
+
+// BucketSize is how many leaves fit into a bucket.
+const BucketSize = bucketSize
+
 // NewVersionHashing is NewVersion with another hash, to make owners collide.
 func NewVersionHashing(origin Name, hash func(Name) uint64) *Version {
 	return &Version{origin: origin, index: newTrie(hash)}
@@ -8,33 +13,52 @@ func NewVersionHashing(origin Name, hash func(Name) uint64) *Version {
 // IndexShape returns how many interior nodes and leaves the index has, and an error
 // text when it is not in its one proper shape.
 func (v *Version) IndexShape() (nodes, leaves int, bad string) {
-	var walk func(n *trieNode, depth int)
-	walk = func(n *trieNode, depth int) {
+	var walk func(n *trieNode, depth int) (below int)
+	walk = func(n *trieNode, depth int) (below int) {
 		nodes++
-		leaves += n.leaves.len()
-		switch {
-		case n.leafMap&n.kidMap != 0:
-			bad = "a slot with both a leaf and a node"
-		case depth < trieDepth && (ones(n.leafMap) != n.leaves.len() || ones(n.kidMap) != len(n.kids)):
+		if bits.OnesCount32(n.firstMap) != len(n.buckets) || bits.OnesCount32(n.kidMap) != len(n.kids) || len(n.buckets) != cap(n.buckets) || len(n.kids) != cap(n.kids) {
 			bad = "slots and slices differ"
-		case depth > 0 && len(n.kids) == 0 && n.leaves.len() < 2:
+			return 0
+		}
+		beside, size := -1, 0
+		for slot := 0; slot < trieSlots; {
+			if n.firstMap&(1<<slot) == 0 && n.kidMap&(1<<slot) == 0 || n.firstMap&n.kidMap != 0 {
+				bad = "a slot with neither bucket nor node, or both"
+				return below
+			}
+			if n.kidMap&(1<<slot) != 0 {
+				below += walk(n.kids[n.kidOf(slot)], depth+1)
+				slot++
+				beside = -1
+				continue
+			}
+			first, width := n.span(slot)
+			b := n.buckets[n.bucketOf(slot)]
+			switch {
+			case first != slot || bits.OnesCount(uint(width)) != 1 || first%width != 0:
+				bad = "a bucket that is not one of two halves"
+			case b.len() > bucketSize && (depth < trieDepth-1 || width > 1):
+				bad = "a bucket that is too full"
+			case beside == width && first/width%2 == 1 && size+b.len() <= bucketSize:
+				bad = "two buckets that should be one"
+			}
+			b.all(func(l leaf) bool {
+				if s := slotAt(v.index.hash(l.owner()), depth); s < first || s >= first+width {
+					bad = "a leaf in the wrong bucket"
+				}
+				return true
+			})
+			beside, size = width, b.len()
+			below += b.len()
+			slot += width
+		}
+		if depth > 0 && below <= bucketSize {
 			bad = "a node that need not be"
-		case len(n.kids) != cap(n.kids):
-			bad = "slices with room"
 		}
-		for _, k := range n.kids {
-			walk(k, depth+1)
-		}
+		return below
 	}
-	walk(v.index.root, 0)
+	leaves = walk(v.index.root, 0)
 	return nodes, leaves, bad
-}
-
-func ones(m uint32) (n int) {
-	for ; m != 0; m &= m - 1 {
-		n++
-	}
-	return n
 }
 
 // Walks returns the counts that let Lookup leave out walks.

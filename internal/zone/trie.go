@@ -7,90 +7,29 @@ import (
 )
 
 // The index of a Version is a persistent hash trie (a HAMT): five bits of the
-// owner's hash choose a slot on each level, and a slot holds a leaf or a node
-// of the next level. The leaves of a node are one string, so that a heap object
-// without pointers holds several owners: at a million of them memory, the garbage
-// collector's work and the processor's caches are what shows. It needs no order,
-// because closest encloser and wildcard are found by stripping labels.
+// owner's hash choose a slot on each level. A slot has a node of the next level, or
+// shares a bucket with its neighbours: one bucket is split in two when it is full, and a
+// slot whose own bucket is full gets a node. So the shape depends on the owners only,
+// and a heap object holds a dozen of them: at a million, memory, the garbage collector's
+// work and the processor's caches are what shows. It needs no order, because closest
+// encloser and wildcard are found by stripping labels.
 
 const (
-	trieBits   = 5
-	trieDepth  = (64 + trieBits - 1) / trieBits // below it the hash is used up: owners that collide, in a list
-	ownsLeaves = 1
-	ownsKids   = 2
+	trieBits    = 5
+	trieSlots   = 1 << trieBits
+	trieDepth   = (64 + trieBits - 1) / trieBits // levels; the last has buckets of any size
+	ownsBuckets = 1
+	ownsKids    = 2
 )
 
 // trieNode is an interior node. It is immutable for everyone but the editor of
 // the generation in own.
 type trieNode struct {
-	leafMap, kidMap uint32
-	own             uint64 // generation<<2 | which of the slices were made in it
-	leaves          leaves
-	kids            []*trieNode
-}
-
-// leaves are the leaves of one node in the order of their slots: where each begins
-// (4 octets, the lowest first), then one after the other.
-type leaves string
-
-func (b leaves) offset(i int) int {
-	o := b[4*i : 4*i+4]
-	return int(uint32(o[0]) | uint32(o[1])<<8 | uint32(o[2])<<16 | uint32(o[3])<<24)
-}
-
-func (b leaves) len() int {
-	if b == "" {
-		return 0
-	}
-	return b.offset(0) / 4 // the first begins behind the offsets
-}
-
-func (b leaves) at(i int) leaf {
-	if i+1 < b.len() {
-		return leaf(b[b.offset(i):b.offset(i+1)])
-	}
-	return leaf(b[b.offset(i):])
-}
-
-// splice puts l, if not empty, in the place of some leaves from the i-th on.
-func (b leaves) splice(i, drop int, l leaf) leaves {
-	n := b.len()
-	from, to := len(b), len(b) // what goes
-	if i < n {
-		from = b.offset(i)
-	}
-	if i+drop < n {
-		to = b.offset(i + drop)
-	}
-	m := n - drop
-	if l != "" {
-		m++
-	}
-	if m == 0 {
-		return ""
-	}
-	var room [4 << trieBits]byte
-	head, at := room[:0], 4*m
-	begins := func(size int) {
-		head = append(head, byte(at), byte(at>>8), byte(at>>16), byte(at>>24))
-		at += size
-	}
-	for k := range i {
-		begins(len(b.at(k)))
-	}
-	if l != "" {
-		begins(len(l))
-	}
-	for k := i + drop; k < n; k++ {
-		begins(len(b.at(k)))
-	}
-	var out strings.Builder
-	out.Grow(at)
-	out.Write(head)
-	out.WriteString(string(b[4*n : from]))
-	out.WriteString(string(l))
-	out.WriteString(string(b[to:]))
-	return leaves(out.String())
+	firstMap uint32 // the first slot of each bucket
+	kidMap   uint32 // the slots with a node
+	own      uint64 // generation<<2 | which of the slices were made in it
+	buckets  []bucket
+	kids     []*trieNode
 }
 
 // leaf is one owner: the count of its children (uvarint), the length of its name
@@ -160,46 +99,41 @@ var trieSeed = maphash.MakeSeed()
 
 func hashName(n Name) uint64 { return maphash.String(trieSeed, string(n)) }
 
-func newTrie(hash func(Name) uint64) trie { return trie{&trieNode{}, hash} }
+func newTrie(hash func(Name) uint64) trie {
+	return trie{&trieNode{firstMap: 1, buckets: []bucket{""}}, hash}
+}
 
 // get returns the leaf of an owner; "" when there is none.
 func (t trie) get(owner Name) leaf {
-	n, h := t.root, t.hash(owner)
-	for range trieDepth {
-		bit := uint32(1) << (h & (1<<trieBits - 1))
-		switch {
-		case n.kidMap&bit != 0:
-			n = n.kids[bits.OnesCount32(n.kidMap&(bit-1))]
-			h >>= trieBits
-		case n.leafMap&bit != 0:
-			if l := n.leaves.at(bits.OnesCount32(n.leafMap & (bit - 1))); l.is(owner) {
-				return l
-			}
-			return ""
-		default:
-			return ""
+	hash := t.hash(owner)
+	for n, h := t.root, hash; ; h >>= trieBits {
+		slot := int(h & (trieSlots - 1))
+		if n.kidMap&(1<<slot) == 0 {
+			_, l := n.buckets[n.bucketOf(slot)].find(tagOf(hash), owner)
+			return l
 		}
+		n = n.kids[n.kidOf(slot)]
 	}
-	if i := n.leaves.index(owner); i >= 0 {
-		return n.leaves.at(i)
-	}
-	return ""
 }
 
-// index finds an owner among leaves that are in no slot; -1 when it is not there.
-func (b leaves) index(owner Name) int {
-	for i := range b.len() {
-		if b.at(i).is(owner) {
-			return i
-		}
-	}
-	return -1
+// kidOf is the place of a slot's node among kids.
+func (n *trieNode) kidOf(slot int) int { return bits.OnesCount32(n.kidMap & (1<<slot - 1)) }
+
+// bucketOf is the place of a slot's bucket among buckets; for a slot with a node,
+// where its own would be, less one.
+func (n *trieNode) bucketOf(slot int) int { return bits.OnesCount32(n.firstMap&(2<<slot-1)) - 1 }
+
+// span returns the slots of the bucket that has this one: the first, and how many.
+func (n *trieNode) span(slot int) (first, width int) {
+	first = bits.Len32(n.firstMap&(2<<slot-1)) - 1
+	after := (n.firstMap | n.kidMap) &^ (2<<first - 1)
+	return first, min(bits.TrailingZeros32(after), trieSlots) - first
 }
 
 // all calls yield for each leaf until it returns false.
 func (n *trieNode) all(yield func(leaf) bool) bool {
-	for i := range n.leaves.len() {
-		if !yield(n.leaves.at(i)) {
+	for _, b := range n.buckets {
+		if !b.all(yield) {
 			return false
 		}
 	}
@@ -215,12 +149,122 @@ func (n *trieNode) all(yield func(leaf) bool) bool {
 // in generation gen and copying the rest of the path.
 func (t *trie) set(gen uint64, l leaf) {
 	owner := l.owner()
-	t.root = t.root.set(gen, 0, t.hash(owner), owner, l, t.hash)
+	e := trieEdit{gen: gen, owner: owner, hash: t.hash(owner), hashOf: t.hash}
+	t.root = e.set(t.root, 0, l)
 }
 
 // remove takes an owner's leaf out; it does nothing when there is none.
 func (t *trie) remove(gen uint64, owner Name) {
-	t.root = t.root.remove(gen, 0, t.hash(owner), owner)
+	e := trieEdit{gen: gen, owner: owner, hash: t.hash(owner), hashOf: t.hash}
+	t.root = e.remove(t.root, 0)
+}
+
+// trieEdit is a change of one owner's leaf.
+type trieEdit struct {
+	gen    uint64
+	owner  Name
+	hash   uint64
+	hashOf func(Name) uint64
+}
+
+// slotAt is the slot that a hash chooses on a level.
+func slotAt(hash uint64, depth int) int { return int(hash >> (depth * trieBits) & (trieSlots - 1)) }
+
+func (e *trieEdit) set(n *trieNode, depth int, l leaf) *trieNode {
+	slot := slotAt(e.hash, depth)
+	if n.kidMap&(1<<slot) != 0 {
+		i := n.kidOf(slot)
+		return n.setKid(e.gen, i, e.set(n.kids[i], depth+1, l))
+	}
+	i := n.bucketOf(slot)
+	b := n.buckets[i]
+	if k, _ := b.find(tagOf(e.hash), e.owner); k >= 0 {
+		return n.setBucket(e.gen, i, b.splice(k, 1, tagOf(e.hash), l))
+	}
+	first, width := n.span(slot)
+	if b.len() < bucketSize || depth == trieDepth-1 && width == 1 {
+		return n.setBucket(e.gen, i, b.splice(b.len(), 0, tagOf(e.hash), l))
+	}
+	items := b.list()
+	for k := range items {
+		items[k].hash = e.hashOf(items[k].leaf.owner())
+	}
+	items = append(items, hashed{e.hash, tagOf(e.hash), l})
+	n = n.mine(e.gen)
+	n.cutBucket(first)
+	n.spread(e.gen, depth, first, width, items)
+	return n
+}
+
+// spread puts leaves into slots that have nothing: into one bucket if they fit, else
+// each half of the slots for itself, and what does not fit into one slot into a node.
+func (n *trieNode) spread(gen uint64, depth, first, width int, items []hashed) {
+	switch {
+	case len(items) <= bucketSize || depth == trieDepth-1 && width == 1:
+		n.putBucket(first, makeBucket(items))
+	case width == 1:
+		kid := &trieNode{own: gen<<2 | ownsBuckets | ownsKids}
+		kid.spread(gen, depth+1, 0, trieSlots, items)
+		n.putKid(first, kid)
+	default:
+		middle := first + width/2
+		low := 0 // how many of items are in the lower half, where they are moved
+		for i := range items {
+			if slotAt(items[i].hash, depth) < middle {
+				items[low], items[i] = items[i], items[low]
+				low++
+			}
+		}
+		n.spread(gen, depth, first, width/2, items[:low])
+		n.spread(gen, depth, middle, width/2, items[low:])
+	}
+}
+
+func (e *trieEdit) remove(n *trieNode, depth int) *trieNode {
+	slot := slotAt(e.hash, depth)
+	if n.kidMap&(1<<slot) != 0 {
+		i := n.kidOf(slot)
+		kid := e.remove(n.kids[i], depth+1)
+		if kid.kidMap != 0 || len(kid.buckets) > 1 {
+			return n.setKid(e.gen, i, kid)
+		}
+		n = n.mine(e.gen)
+		n.cutKid(slot)
+		n.putBucket(slot, kid.buckets[0])
+		n.merge(slot)
+		return n
+	}
+	i := n.bucketOf(slot)
+	k, _ := n.buckets[i].find(tagOf(e.hash), e.owner)
+	if k < 0 {
+		return n
+	}
+	n = n.setBucket(e.gen, i, n.buckets[i].splice(k, 1, 0, ""))
+	n.merge(slot)
+	return n
+}
+
+// merge joins the bucket of a slot, of a node that is being edited, with the one
+// beside it that it was split from, for as long as both fit into one.
+func (n *trieNode) merge(slot int) {
+	for {
+		first, width := n.span(slot)
+		if width == trieSlots {
+			return
+		}
+		beside := first ^ width
+		if n.kidMap&(1<<beside) != 0 {
+			return
+		}
+		other, w := n.span(beside)
+		a, b := n.buckets[n.bucketOf(first)], n.buckets[n.bucketOf(other)]
+		if w != width || a.len()+b.len() > bucketSize {
+			return
+		}
+		n.cutBucket(first)
+		n.cutBucket(other)
+		n.putBucket(min(first, other), makeBucket(append(a.list(), b.list()...)))
+	}
 }
 
 // mine returns n, or a copy that shares its slices, as an object gen may change.
@@ -233,60 +277,13 @@ func (n *trieNode) mine(gen uint64) *trieNode {
 	return &c
 }
 
-func (n *trieNode) set(gen uint64, depth int, h uint64, owner Name, l leaf, hash func(Name) uint64) *trieNode {
-	if depth == trieDepth {
-		if i := n.leaves.index(owner); i >= 0 {
-			return n.setLeaf(gen, i, l)
-		}
-		return n.insertLeaf(gen, 0, n.leaves.len(), l)
-	}
-	bit := uint32(1) << (h & (1<<trieBits - 1))
-	ki, li := bits.OnesCount32(n.kidMap&(bit-1)), bits.OnesCount32(n.leafMap&(bit-1))
-	switch {
-	case n.kidMap&bit != 0:
-		kid := n.kids[ki].set(gen, depth+1, h>>trieBits, owner, l, hash)
-		return n.setKid(gen, ki, kid)
-	case n.leafMap&bit == 0:
-		return n.insertLeaf(gen, bit, li, l)
-	case n.leaves.at(li).is(owner):
-		return n.setLeaf(gen, li, l)
-	}
-	// Two owners in one slot: both go a level down.
-	other := n.leaves.at(li)
-	name := other.owner()
-	kid := (&trieNode{own: gen << 2}).set(gen, depth+1, hash(name)>>(trieBits*(depth+1)), name, other, hash)
-	kid = kid.set(gen, depth+1, h>>trieBits, owner, l, hash)
-	return n.deleteLeaf(gen, bit, li).insertKid(gen, bit, ki, kid)
-}
-
-func (n *trieNode) remove(gen uint64, depth int, h uint64, owner Name) *trieNode {
-	if depth == trieDepth {
-		if i := n.leaves.index(owner); i >= 0 {
-			return n.deleteLeaf(gen, 0, i)
-		}
-		return n
-	}
-	bit := uint32(1) << (h & (1<<trieBits - 1))
-	ki, li := bits.OnesCount32(n.kidMap&(bit-1)), bits.OnesCount32(n.leafMap&(bit-1))
-	switch {
-	case n.kidMap&bit != 0:
-		old := n.kids[ki]
-		kid := old.remove(gen, depth+1, h>>trieBits, owner)
-		if len(kid.kids) == 0 && kid.leaves.len() == 1 {
-			// A lone leaf moves up, so that a trie's shape depends on its owners only.
-			return n.deleteKid(gen, bit, ki).insertLeaf(gen, bit, li, kid.leaves.at(0))
-		}
-		return n.setKid(gen, ki, kid)
-	case n.leafMap&bit != 0 && n.leaves.at(li).is(owner):
-		return n.deleteLeaf(gen, bit, li)
-	}
-	return n
-}
-
-func (n *trieNode) setLeaf(gen uint64, i int, l leaf) *trieNode {
+func (n *trieNode) setBucket(gen uint64, i int, b bucket) *trieNode {
 	n = n.mine(gen)
-	n.leaves = n.leaves.splice(i, 1, l)
-	n.own |= ownsLeaves
+	if n.own&ownsBuckets == 0 {
+		n.buckets = clone(n.buckets)
+		n.own |= ownsBuckets
+	}
+	n.buckets[i] = b
 	return n
 }
 
@@ -303,36 +300,30 @@ func (n *trieNode) setKid(gen uint64, i int, kid *trieNode) *trieNode {
 	return n
 }
 
-func (n *trieNode) insertLeaf(gen uint64, bit uint32, i int, l leaf) *trieNode {
-	n = n.mine(gen)
-	n.leaves = n.leaves.splice(i, 0, l)
-	n.leafMap |= bit
-	n.own |= ownsLeaves
-	return n
+// The four below change a node that is mine; they always make new slices.
+
+func (n *trieNode) putBucket(first int, b bucket) {
+	n.buckets = insert(n.buckets, n.bucketOf(first)+1, b)
+	n.firstMap |= 1 << first
+	n.own |= ownsBuckets
 }
 
-func (n *trieNode) deleteLeaf(gen uint64, bit uint32, i int) *trieNode {
-	n = n.mine(gen)
-	n.leaves = n.leaves.splice(i, 1, "")
-	n.leafMap &^= bit
-	n.own |= ownsLeaves
-	return n
+func (n *trieNode) cutBucket(first int) {
+	n.buckets = without(n.buckets, n.bucketOf(first))
+	n.firstMap &^= 1 << first
+	n.own |= ownsBuckets
 }
 
-func (n *trieNode) insertKid(gen uint64, bit uint32, i int, kid *trieNode) *trieNode {
-	n = n.mine(gen)
-	n.kids = insert(n.kids, i, kid)
-	n.kidMap |= bit
+func (n *trieNode) putKid(slot int, kid *trieNode) {
+	n.kids = insert(n.kids, n.kidOf(slot), kid)
+	n.kidMap |= 1 << slot
 	n.own |= ownsKids
-	return n
 }
 
-func (n *trieNode) deleteKid(gen uint64, bit uint32, i int) *trieNode {
-	n = n.mine(gen)
-	n.kids = without(n.kids, i)
-	n.kidMap &^= bit
+func (n *trieNode) cutKid(slot int) {
+	n.kids = without(n.kids, n.kidOf(slot))
+	n.kidMap &^= 1 << slot
 	n.own |= ownsKids
-	return n
 }
 
 // clone, insert and without return new slices of exactly the needed size; those
