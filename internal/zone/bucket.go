@@ -11,7 +11,7 @@ type bucket string
 // bucketSize is how many leaves a bucket has at most, unless their hashes are equal. More
 // make fewer objects for the garbage collector to visit; fewer make less to copy at
 // a change.
-const bucketSize = 24
+const bucketSize = 32
 
 // tagOf is the octet of a hash by which most owners of a bucket differ. Its bits
 // choose slots only at the deepest levels.
