@@ -2,31 +2,29 @@ package ddns
 
 import "sync"
 
-// The runtime starts a goroutine with as much stack as those have on average that it
-// finds at a collection (GODEBUG adaptivestackstart), so that they need not
-// grow theirs. CoreDNS has one goroutine for each packet, which lives some microseconds:
-// no collection sees it, and all that it sees are small, so that every packet is begun
-// with 2 KiB, which are copied twice on the way to the answer, for a quarter of
-// the processor's time. These stand in for them.
+// CoreDNS has a goroutine for each packet, and one that began with 2 KiB would grow its
+// stack twice on the way to the answer, for a quarter of the processor's time. The
+// runtime begins goroutines with as much stack as those have on average that it finds
+// at a collection (GODEBUG=adaptivestackstart=0 ends that); a packet's is gone by
+// then. So some that wait for ever stand for those of packets. docs/adr/0005-stacks.md.
 const (
-	// stackOfPacket is what a packet needs, less than the 8 KiB that shall be its start.
-	stackOfPacket = 7000
-	// stackHolders outweigh so many other goroutines and more; they take 2 MiB.
-	stackHolders = 256
+	packetStack  = 7000 // octets; together with the runtime's own, less than the 8 KiB to begin with
+	packetStacks = 256  // outweigh as many others, which are small
 )
 
+// holdStacks begins them, once in a process.
 var holdStacks = sync.OnceFunc(func() {
-	for range stackHolders {
-		go holdStack(forever)
+	for range packetStacks {
+		go holdStack(never)
 	}
 })
 
-var forever = make(chan struct{}) // nobody writes to it
+var never = make(chan struct{}) // a variable of the package, so that waiting for it is no leak
 
 //go:noinline
 func holdStack(until <-chan struct{}) byte {
-	var frame [stackOfPacket]byte
+	var frame [packetStack]byte
 	frame[len(until)] = 1
 	<-until
-	return frame[len(until)]
+	return frame[len(until)] // so that it is kept
 }

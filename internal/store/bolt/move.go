@@ -405,13 +405,16 @@ func (s *Store) moveGently(h *handle) error {
 	return nil
 }
 
-// pacer returns a pause for between many writes. On one processor only a sleeper lets
-// the network be read.
+// pacer returns a pause for between many writes, which is one each time that they
+// took as long as a few queries wait. On one processor only a sleeper lets the
+// network be read.
 func pacer() func() {
-	n := 0
+	const busy = 200 * time.Microsecond
+	last := time.Now()
 	return func() {
-		if n++; n%32 == 0 {
+		if time.Since(last) > busy {
 			time.Sleep(time.Microsecond)
+			last = time.Now()
 		}
 	}
 }
