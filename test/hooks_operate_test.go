@@ -155,8 +155,11 @@ func TestHooksWaitForHookdThatIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.until("an attempt", 20*time.Second, func() bool { return scrape(t, metrics)[`runs_total{hook="note",result="away"}`] > 0 })
-	m := scrape(t, metrics)
+	var m map[string]float64
+	h.until("an attempt, and both names waiting", 20*time.Second, func() bool {
+		m = scrape(t, metrics)
+		return m[`runs_total{hook="note",result="away"}`] > 0 && m[`pending{hook="note"}`] >= 2
+	})
 	if m[`pending{hook="note"}`] != 2 || m[`oldest_pending_seconds{hook="note"}`] <= 0 || m[`dead_letters{hook="note"}`] != 0 {
 		t.Errorf("got %v", m)
 	}
