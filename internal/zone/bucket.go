@@ -8,10 +8,18 @@ import "strings"
 // The empty string is the bucket without leaves.
 type bucket string
 
-// bucketSize is how many leaves a bucket has at most, unless their hashes are equal. More
+// What a bucket holds at most, unless it is one leaf or the hashes are equal. More
 // make fewer objects for the garbage collector to visit; fewer make less to copy at
-// a change.
-const bucketSize = 32
+// a change, which a neighbour with long TXT records must not make dear.
+const (
+	bucketLeaves = 32
+	bucketOctets = 8 << 10
+)
+
+// fits reports whether so many leaves of so many octets together go into one bucket.
+func fits(leaves, octets int) bool {
+	return leaves <= 1 || leaves <= bucketLeaves && octets <= bucketOctets
+}
 
 // tagOf is the octet of a hash by which most owners of a bucket differ. Its bits
 // choose slots only at the deepest levels.
@@ -24,6 +32,14 @@ func (b bucket) len() int {
 		return 0
 	}
 	return le32(string(b))
+}
+
+// octets is the length of the leaves.
+func (b bucket) octets() int {
+	if b == "" {
+		return 0
+	}
+	return len(b) - bucketHead(b.len())
 }
 
 func (b bucket) tag(i int) byte { return b[4+i] }
@@ -124,15 +140,18 @@ func (b bucket) list() []hashed {
 	return items
 }
 
+func octets(items []hashed) (n int) {
+	for _, x := range items {
+		n += len(x.leaf)
+	}
+	return n
+}
+
 func makeBucket(items []hashed) bucket {
 	if len(items) == 0 {
 		return ""
 	}
-	size := 0
-	for _, x := range items {
-		size += len(x.leaf)
-	}
-	w := newBucketWriter(len(items), size)
+	w := newBucketWriter(len(items), octets(items))
 	for _, x := range items {
 		w.WriteByte(x.tag)
 	}
@@ -151,7 +170,7 @@ func makeBucket(items []hashed) bucket {
 // bucketWriter writes a bucket in one allocation.
 type bucketWriter struct {
 	strings.Builder
-	room [4 * (bucketSize + 1)]byte
+	room [4 * (bucketLeaves + 1)]byte
 	used int
 }
 

@@ -2,8 +2,11 @@ package zone
 
 import "math/bits"
 
-// BucketSize is how many leaves fit into a bucket.
-const BucketSize = bucketSize
+// What fits into a bucket.
+const (
+	BucketLeaves = bucketLeaves
+	BucketOctets = bucketOctets
+)
 
 // NewVersionHashing is NewVersion with another hash, to make owners collide.
 func NewVersionHashing(origin Name, hash func(Name) uint64) *Version {
@@ -13,21 +16,22 @@ func NewVersionHashing(origin Name, hash func(Name) uint64) *Version {
 // IndexShape returns how many interior nodes and leaves the index has, and an error
 // text when it is not in its one proper shape.
 func (v *Version) IndexShape() (nodes, leaves int, bad string) {
-	var walk func(n *trieNode, depth int) (below int)
-	walk = func(n *trieNode, depth int) (below int) {
+	var walk func(n *trieNode, depth int) (below, octets int)
+	walk = func(n *trieNode, depth int) (below, octets int) {
 		nodes++
 		if bits.OnesCount32(n.firstMap) != len(n.buckets) || bits.OnesCount32(n.kidMap) != len(n.kids) || len(n.buckets) != cap(n.buckets) || len(n.kids) != cap(n.kids) {
 			bad = "slots and slices differ"
-			return 0
+			return 0, 0
 		}
-		beside, size := -1, 0
+		beside, size, room := -1, 0, 0 // of the bucket before
 		for slot := 0; slot < trieSlots; {
 			if n.firstMap&(1<<slot) == 0 && n.kidMap&(1<<slot) == 0 || n.firstMap&n.kidMap != 0 {
 				bad = "a slot with neither bucket nor node, or both"
-				return below
+				return below, octets
 			}
 			if n.kidMap&(1<<slot) != 0 {
-				below += walk(n.kids[n.kidOf(slot)], depth+1)
+				m, o := walk(n.kids[n.kidOf(slot)], depth+1)
+				below, octets = below+m, octets+o
 				slot++
 				beside = -1
 				continue
@@ -37,9 +41,9 @@ func (v *Version) IndexShape() (nodes, leaves int, bad string) {
 			switch {
 			case first != slot || bits.OnesCount(uint(width)) != 1 || first%width != 0:
 				bad = "a bucket that is not one of two halves"
-			case b.len() > bucketSize && (depth < trieDepth-1 || width > 1):
+			case !fits(b.len(), b.octets()) && (depth < trieDepth-1 || width > 1):
 				bad = "a bucket that is too full"
-			case beside == width && first/width%2 == 1 && size+b.len() <= bucketSize:
+			case beside == width && first/width%2 == 1 && fits(size+b.len(), room+b.octets()):
 				bad = "two buckets that should be one"
 			}
 			b.all(func(l leaf) bool {
@@ -48,16 +52,16 @@ func (v *Version) IndexShape() (nodes, leaves int, bad string) {
 				}
 				return true
 			})
-			beside, size = width, b.len()
-			below += b.len()
+			beside, size, room = width, b.len(), b.octets()
+			below, octets = below+b.len(), octets+b.octets()
 			slot += width
 		}
-		if depth > 0 && below <= bucketSize {
+		if depth > 0 && fits(below, octets) {
 			bad = "a node that need not be"
 		}
-		return below
+		return below, octets
 	}
-	leaves = walk(v.index.root, 0)
+	leaves, _ = walk(v.index.root, 0)
 	return nodes, leaves, bad
 }
 

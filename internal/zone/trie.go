@@ -9,8 +9,8 @@ import (
 // The index of a Version is a persistent hash trie (a HAMT): five bits of the
 // owner's hash choose a slot on each level. A slot has a node of the next level, or
 // shares a bucket with its neighbours: one bucket is split in two when it is full, and a
-// slot whose own bucket is full gets a node. So the shape depends on the owners only,
-// and a heap object holds a dozen of them: at a million, memory, the garbage collector's
+// slot whose own bucket is full gets a node. So the shape depends on the owners and the
+// sizes of their leaves only, and a heap object holds a dozen or two: at a million owners memory, the garbage collector's
 // work and the processor's caches are what shows. It needs no order, because closest
 // encloser and wildcard are found by stripping labels.
 
@@ -173,23 +173,25 @@ func slotAt(hash uint64, depth int) int { return int(hash >> (depth * trieBits) 
 func (e *trieEdit) set(n *trieNode, depth int, l leaf) *trieNode {
 	slot := slotAt(e.hash, depth)
 	if n.kidMap&(1<<slot) != 0 {
-		i := n.kidOf(slot)
-		return n.setKid(e.gen, i, e.set(n.kids[i], depth+1, l))
+		return e.adopt(n, slot, e.set(n.kids[n.kidOf(slot)], depth+1, l))
 	}
 	i := n.bucketOf(slot)
 	b := n.buckets[i]
+	at, drop := b.len(), 0
 	if k, _ := b.find(tagOf(e.hash), e.owner); k >= 0 {
-		return n.setBucket(e.gen, i, b.splice(k, 1, tagOf(e.hash), l))
+		at, drop = k, 1
 	}
+	b = b.splice(at, drop, tagOf(e.hash), l)
 	first, width := n.span(slot)
-	if b.len() < bucketSize || depth == trieDepth-1 && width == 1 {
-		return n.setBucket(e.gen, i, b.splice(b.len(), 0, tagOf(e.hash), l))
+	if fits(b.len(), b.octets()) || depth == trieDepth-1 && width == 1 {
+		n = n.setBucket(e.gen, i, b)
+		n.merge(slot) // it may be shorter than it was
+		return n
 	}
 	items := b.list()
 	for k := range items {
 		items[k].hash = e.hashOf(items[k].leaf.owner())
 	}
-	items = append(items, hashed{e.hash, tagOf(e.hash), l})
 	n = n.mine(e.gen)
 	n.cutBucket(first)
 	n.spread(e.gen, depth, first, width, items)
@@ -200,7 +202,7 @@ func (e *trieEdit) set(n *trieNode, depth int, l leaf) *trieNode {
 // each half of the slots for itself, and what does not fit into one slot into a node.
 func (n *trieNode) spread(gen uint64, depth, first, width int, items []hashed) {
 	switch {
-	case len(items) <= bucketSize || depth == trieDepth-1 && width == 1:
+	case fits(len(items), octets(items)) || depth == trieDepth-1 && width == 1:
 		n.putBucket(first, makeBucket(items))
 	case width == 1:
 		kid := &trieNode{own: gen<<2 | ownsBuckets | ownsKids}
@@ -223,16 +225,7 @@ func (n *trieNode) spread(gen uint64, depth, first, width int, items []hashed) {
 func (e *trieEdit) remove(n *trieNode, depth int) *trieNode {
 	slot := slotAt(e.hash, depth)
 	if n.kidMap&(1<<slot) != 0 {
-		i := n.kidOf(slot)
-		kid := e.remove(n.kids[i], depth+1)
-		if kid.kidMap != 0 || len(kid.buckets) > 1 {
-			return n.setKid(e.gen, i, kid)
-		}
-		n = n.mine(e.gen)
-		n.cutKid(slot)
-		n.putBucket(slot, kid.buckets[0])
-		n.merge(slot)
-		return n
+		return e.adopt(n, slot, e.remove(n.kids[n.kidOf(slot)], depth+1))
 	}
 	i := n.bucketOf(slot)
 	k, _ := n.buckets[i].find(tagOf(e.hash), e.owner)
@@ -240,6 +233,18 @@ func (e *trieEdit) remove(n *trieNode, depth int) *trieNode {
 		return n
 	}
 	n = n.setBucket(e.gen, i, n.buckets[i].splice(k, 1, 0, ""))
+	n.merge(slot)
+	return n
+}
+
+// adopt puts a changed node in its slot, or the bucket that is all there is left in it.
+func (e *trieEdit) adopt(n *trieNode, slot int, kid *trieNode) *trieNode {
+	if kid.kidMap != 0 || len(kid.buckets) > 1 {
+		return n.setKid(e.gen, n.kidOf(slot), kid)
+	}
+	n = n.mine(e.gen)
+	n.cutKid(slot)
+	n.putBucket(slot, kid.buckets[0])
 	n.merge(slot)
 	return n
 }
@@ -258,7 +263,7 @@ func (n *trieNode) merge(slot int) {
 		}
 		other, w := n.span(beside)
 		a, b := n.buckets[n.bucketOf(first)], n.buckets[n.bucketOf(other)]
-		if w != width || a.len()+b.len() > bucketSize {
+		if w != width || !fits(a.len()+b.len(), a.octets()+b.octets()) {
 			return
 		}
 		n.cutBucket(first)
