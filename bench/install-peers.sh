@@ -4,7 +4,7 @@
 # says so.
 set -uo pipefail
 
-packages=(bind9 knot nsd pdns-server pdns-backend-sqlite3 sqlite3 strace)
+packages=(bind9 knot nsd pdns-server pdns-backend-sqlite3 sqlite3 strace dnsperf)
 
 command -v dpkg-query >/dev/null || { echo "bench: not a Debian system; it would compare with ${packages[*]}" >&2; exit 0; }
 missing=()

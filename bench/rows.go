@@ -157,6 +157,11 @@ func (b *bench) rowQueries() error {
 			all = append(all, busy{s, 1000})
 		}
 	}
+	_, missing := exec.LookPath("dnsperf")
+	known := missing == nil
+	if !known {
+		b.remark("dnsperf is missing: queries are measured by our own load only")
+	}
 	for range b.repeats {
 		for _, s := range all {
 			var r queries
@@ -164,6 +169,11 @@ func (b *bench) rowQueries() error {
 				b.quietly(func() { r = b.while(s, func() (queries, error) { return s.flood(b.short) }) })
 			})
 			b.figures.add("queries"+s.label(), s.server, querySockets*queryWindow, "queries/s", r.rate)
+			if s.updates == 0 && known {
+				b.settle()
+				r := b.while(s, func() (queries, error) { return s.dnsperf(b.short) })
+				b.figures.add("dnsperf", s.server, querySockets*queryWindow, "queries/s", r.rate)
+			}
 		}
 		for _, s := range all {
 			var r queries
