@@ -179,11 +179,12 @@ func (c *Candidate) Apply(cs *Changeset) error {
 	if err != nil {
 		return fmt.Errorf("changeset of %s from serial %d: %w", c.now.origin, c.now.serial, err)
 	}
+	if c.seen == nil {
+		c.seen = make(map[Name]struct{}, len(nodes))
+		c.touched = make([]Name, 0, len(nodes))
+	}
 	for _, e := range nodes {
 		if _, again := c.seen[e.owner]; !again {
-			if c.seen == nil {
-				c.seen = make(map[Name]struct{})
-			}
 			c.seen[e.owner] = struct{}{}
 			c.touched = append(c.touched, e.owner)
 		}
@@ -204,14 +205,15 @@ func (c *Candidate) step(cs *Changeset) ([]edit, error) {
 	if !cs.To.Empty() && (cs.To.Owner != apex || cs.To.Type != dns.TypeSOA || cs.To.Len() != 1) {
 		return nil, fmt.Errorf("its new SOA is %d records %s %s", cs.To.Len(), cs.To.Owner, TypeString(cs.To.Type))
 	}
-	edits := make([]edit, 0, 2)
+	lists := len(cs.Deleted) + len(cs.Added)
+	edits := make([]edit, 0, 2+lists/2)
 	index := map[Name]int(nil) // of edits, once there are many
 	find := func(owner Name) *edit {
 		if len(edits) > 0 && edits[len(edits)-1].owner == owner {
 			return &edits[len(edits)-1]
 		}
 		if index == nil && len(edits) > 8 {
-			index = make(map[Name]int, len(edits)*2)
+			index = make(map[Name]int, 2+lists/2)
 			for i := range edits {
 				index[edits[i].owner] = i
 			}

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/miekg/dns"
 )
@@ -92,7 +93,10 @@ func (p *plan) at(owner Name) *draft {
 	case p.index != nil:
 		p.index[owner] = p.last
 	case len(p.drafts) > 8:
-		p.index = make(map[Name]int, 2*len(p.drafts))
+		// Whoever comes this far most often goes on with all operations, some
+		// of them of one owner.
+		p.index = make(map[Name]int, len(p.u.Operations)/2)
+		p.drafts = slices.Grow(p.drafts, len(p.u.Operations)/2)
 		for i := range p.drafts {
 			p.index[p.drafts[i].owner] = i
 		}

@@ -128,6 +128,13 @@ func (p *plan) changeset(now uint32) *Changeset {
 	from := p.c.SOA()
 	to := from
 	var deleted, added []RRset
+	if len(p.drafts) > len(p.few) {
+		n := 0
+		for i := range p.drafts {
+			n += len(p.drafts[i].sets)
+		}
+		added = make([]RRset, 0, n)
+	}
 	for i := range p.drafts {
 		d := &p.drafts[i]
 		if d.owner == p.origin {

@@ -36,6 +36,14 @@ func StaticUpdate(c *Candidate, file []RRset) (u Update, takenOver []Name) {
 	op := func(kind OperationKind, set RRset) {
 		u.Operations = append(u.Operations, Operation{Kind: kind, Owner: set.Owner, Type: set.Type, RRset: set})
 	}
+	if c.Counts().Names == 0 {
+		u.Operations = make([]Operation, 0, len(file))
+		for _, set := range file {
+			set.Static = true
+			op(AddRecords, set)
+		}
+		return u, nil
+	}
 	wanted := make(map[key]struct{}, len(file))
 	owners := make(map[Name]struct{}, len(file))
 	for _, set := range file {

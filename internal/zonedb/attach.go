@@ -3,6 +3,7 @@ package zonedb
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 
@@ -119,8 +120,11 @@ func (d *DB) Check(specs []Spec) error {
 		if z == nil {
 			return fmt.Errorf("%s: %w", s.Origin, ErrNoZone)
 		}
-		var m Merged
-		if _, err := mergePart(z, s, &m).plan(z.Version().Candidate(), now); err != nil {
+		p := mergePart(z, s, new(Merged))
+		if p.static == z.merged() {
+			continue
+		}
+		if _, err := p.plan(z.Version().Candidate(), now); err != nil {
 			return fmt.Errorf("zone %s: %w", s.Origin, err)
 		}
 	}
@@ -171,11 +175,18 @@ func (s *Spec) keep() int {
 // digest names the static records, so that an unchanged file is recognised.
 func digest(s Spec) string {
 	h := sha256.New()
+	var b []byte
+	field := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 	for _, set := range s.Static {
-		fmt.Fprintf(h, "%q %d %d %d\n", string(set.Owner), set.Type, set.TTL, set.Len())
+		b = b[:0]
+		field(string(set.Owner))
+		b = binary.BigEndian.AppendUint16(b, set.Type)
+		b = binary.BigEndian.AppendUint32(b, set.TTL)
+		b = binary.AppendUvarint(b, uint64(set.Len()))
 		for d := range set.Data() {
-			fmt.Fprintf(h, "%q\n", d)
+			field(d)
 		}
+		h.Write(b)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -178,10 +178,10 @@ type Zone struct {
 	db      *DB
 	current atomic.Pointer[published]
 
-	refs    int     // guarded by db.mu
-	journal journal // owned by the writer once attached
-	static  string  // digest of the merged static records; owned by the writer
-	keep    int     // changesets at most; owned by the writer once attached
+	refs    int                    // guarded by db.mu
+	journal journal                // owned by the writer once attached
+	static  atomic.Pointer[string] // digest of the merged static records; nil: none. Written by the writer
+	keep    int                    // changesets at most; owned by the writer once attached
 }
 
 // published is a version with the position it is the outcome of; both change in
@@ -190,6 +190,14 @@ type published struct {
 	version *zone.Version
 	last    store.Position
 	journal journal // its outline as it was then
+}
+
+// merged is the digest of the static records that the zone has; "" before any.
+func (z *Zone) merged() string {
+	if s := z.static.Load(); s != nil {
+		return *s
+	}
+	return ""
 }
 
 // Origin is the zone's apex.

@@ -106,7 +106,7 @@ func (d *DB) replay(z *Zone) error {
 		return fmt.Errorf("state of %s does not follow from its journal", z.origin)
 	}
 	z.journal = j
-	z.static = state.Static
+	z.static.Store(&state.Static)
 	z.journal.trim(state.Oldest)
 	if last != p.last {
 		z.set(c.Version(), last)
@@ -130,7 +130,8 @@ func (d *DB) reload(z *Zone) error {
 		// seen. A restart does, for who means it.
 		return fmt.Errorf("the store is at change %d of %s, which is older than change %d that is served: restart to serve what the store has", p.last, z.origin, now)
 	}
-	z.journal, z.static = fresh.journal, fresh.static
+	z.journal = fresh.journal
+	z.static.Store(fresh.static.Load())
 	if p.version.Serial() == z.Version().Serial() && p.last == z.current.Load().last {
 		return nil
 	}
@@ -152,7 +153,7 @@ func (d *DB) load(ctx context.Context, origin zone.Name) (*Zone, bool, error) {
 		z.set(zone.NewVersion(origin), 0)
 		return z, false, nil
 	}
-	z.static = state.Static
+	z.static.Store(&state.Static)
 	z.journal.oldest = state.Oldest
 	next := state.Oldest
 	for e, err := range d.store.Journal(ctx, origin, state.Oldest-1, state.Last) {

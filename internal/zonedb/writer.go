@@ -1,6 +1,7 @@
 package zonedb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -290,7 +291,11 @@ func (d *DB) planPart(t *transaction, p part, now uint32) (*zone.Changeset, erro
 	if d.Zone(p.zone.origin) != p.zone {
 		return nil, fmt.Errorf("%s: %w", p.zone.origin, ErrNoZone)
 	}
-	return p.plan(t.draft(p.zone).candidate, now)
+	dr := t.draft(p.zone)
+	if p.static != "" && p.static == cmp.Or(dr.static, p.zone.merged()) {
+		return nil, nil // the same records: nothing else changes those that are static
+	}
+	return p.plan(dr.candidate, now)
 }
 
 // commit makes the transaction durable; nothing to write is success.
@@ -298,7 +303,7 @@ func (d *DB) commit(t *transaction) error {
 	var zones []store.ZoneCommit
 	for _, z := range t.order {
 		dr := t.drafts[z]
-		if len(dr.changesets) == 0 && (dr.static == "" || dr.static == z.static) {
+		if len(dr.changesets) == 0 && (dr.static == "" || dr.static == z.merged()) {
 			continue
 		}
 		dr.trimBefore = d.trimBefore(z, dr)
@@ -343,7 +348,8 @@ func (d *DB) publish(t *transaction) {
 	for _, z := range t.order {
 		dr := t.drafts[z]
 		if dr.static != "" {
-			z.static, z.keep = dr.static, dr.keep
+			z.static.Store(&dr.static)
+			z.keep = dr.keep
 		}
 		if len(dr.changesets) == 0 {
 			continue

@@ -418,6 +418,48 @@ func TestMergeOfTheOperatorsFile(t *testing.T) {
 	update(t, z, host("www", "192.0.2.1")) // free again
 }
 
+// What a merge finds unchanged is what the one before it in the batch left, not what
+// is published.
+func TestMergesInOneBatch(t *testing.T) {
+	s := storetest.NewFaulty(mem.New())
+	db, z := open(t, keepOpen{s}, zonedb.Options{})
+	type outcome struct {
+		zonedb.Merged
+		err error
+	}
+	merge := func(text string) chan outcome {
+		done := make(chan outcome, 1)
+		go func() {
+			m, err := db.Merge(context.Background(), []zonedb.Spec{spec(t, text)})
+			if err != nil {
+				m = make([]zonedb.Merged, 1)
+			}
+			done <- outcome{m[0], err}
+		}()
+		return done
+	}
+	if o := <-merge(zoneText); o.err != nil {
+		t.Fatal(o.err)
+	}
+	gate, entered := make(chan struct{}), make(chan struct{}, 1)
+	s.Inject(storetest.Commit, storetest.Fault{Gate: gate, Entered: entered})
+	go z.Update(context.Background(), host("first", "192.0.2.1")) //nolint:errcheck // holds the writer
+	<-entered
+	s.Heal()
+	other := merge(zoneText + "mail 300 A 192.0.2.25\n")
+	time.Sleep(20 * time.Millisecond) // most likely queued; what is asked below holds either way
+	back := merge(zoneText)
+	time.Sleep(20 * time.Millisecond)
+	close(gate)
+	o, b := <-other, <-back
+	if o.err != nil || b.err != nil {
+		t.Fatal(o.err, b.err)
+	}
+	if !b.Changed && b.Serial == o.Serial {
+		t.Errorf("the file of before, merged behind another (serial %d), was taken for unchanged; mail is %q", o.Serial, has(z.Version(), "mail"))
+	}
+}
+
 // madness is a Permission that panics, as a bug in planning would.
 type madness struct{}
 
