@@ -366,7 +366,7 @@ func (s *Store) keepMoving() {
 		}
 		var err error
 		if full {
-			err = s.move(h, nil, pacer(), 0)
+			err = s.move(h, nil, pacer(time.Millisecond), 0)
 		} else {
 			err = s.moveGently(h)
 		}
@@ -393,7 +393,7 @@ const (
 // faster than that, the log becomes half full, and large ones are cheaper.
 func (s *Store) moveGently(h *handle) error {
 	for left := len(h.pending.all()); left > 0; left -= gentleCommits {
-		if err := s.move(h, nil, pacer(), gentleCommits); err != nil {
+		if err := s.move(h, nil, pacer(200*time.Microsecond), gentleCommits); err != nil {
 			return err
 		}
 		select {
@@ -406,10 +406,8 @@ func (s *Store) moveGently(h *handle) error {
 }
 
 // pacer returns a pause for between many writes, which is one each time that they
-// took as long as a few queries wait. On one processor only a sleeper lets the
-// network be read.
-func pacer() func() {
-	const busy = 200 * time.Microsecond
+// took that long. On one processor only a sleeper lets the network be read.
+func pacer(busy time.Duration) func() {
 	last := time.Now()
 	return func() {
 		if time.Since(last) > busy {
