@@ -43,7 +43,7 @@ run: build ## start it on loopback ports with data in ./run (or DATA=dir) and pr
 	@scripts/run.sh "$(or $(DATA),run)"
 
 .PHONY: test
-test: clients ## all tests, after installing what they need; CI=true: no client may be missing
+test: clients ## all tests, after installing what they need; with CI set no client may be missing
 	go vet ./...
 	go test -timeout 15m $$(go list ./... | grep -vxE '$(SERVERS)')
 	go test -timeout 15m -p 1 $(subst |, ,$(SERVERS))

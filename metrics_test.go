@@ -155,8 +155,8 @@ func TestMetricsAreCleanAndTheirLabelsBounded(t *testing.T) {
 	}
 	t.Run("promtool", func(t *testing.T) {
 		if _, err := exec.LookPath("promtool"); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal("promtool is not installed, and CI=true")
+			if os.Getenv("CI") != "" {
+				t.Fatal("promtool is not installed, and CI is set")
 			}
 			t.Skip("promtool is not installed: make clients")
 		}

@@ -8,7 +8,7 @@
 # observe (strace, promtool, ss, shellcheck).
 # gcc is for the race detector, protoc for "make proto".
 #
-# With CI=true a package that cannot be installed is a failure, otherwise the
+# With CI set a package that cannot be installed is a failure, otherwise the
 # tests that need it are skipped.
 set -euo pipefail
 
@@ -22,7 +22,7 @@ packages=(
 
 give_up() {
 	echo "test clients: $*" >&2
-	[ "${CI-}" = true ] && exit 1
+	[ -n "${CI-}" ] && exit 1
 	echo "test clients: going on without; tests that need them are skipped" >&2
 	exit 0
 }

@@ -360,9 +360,7 @@ func TestUnprivilegedServerRefusesAHookOfAnotherUser(t *testing.T) {
 // TestRootTakesNoHooksFromAStranger: who writes the policy of a coredns that runs as root
 // would be root by a hook.
 func TestRootTakesNoHooksFromAStranger(t *testing.T) {
-	if !privileged() {
-		t.Skip("only root can become another user")
-	}
+	needPrivilege(t)
 	h := prepareHooks(t)
 	h.define(h.definition("any", h.script("any", "exit 0\n")))
 	h.configure("", "hooks local")

@@ -126,7 +126,7 @@ func TestFailingSystemCalls(t *testing.T) {
 			}
 			out, err := cmd.Output()
 			if err != nil {
-				if bytes.Contains(out, []byte("PTRACE")) {
+				if bytes.Contains(out, []byte("PTRACE")) && os.Getenv("CI") == "" {
 					t.Skip("no permission to trace")
 				}
 				t.Errorf("%s: %v\n%s", name, err, out)
