@@ -10,9 +10,10 @@ import (
 // owner's hash choose a slot on each level. A slot has a node of the next level, or
 // shares a bucket with its neighbours: one bucket is split in two when it is full, and a
 // slot whose own bucket is full gets a node. So the shape depends on the owners and the
-// sizes of their leaves only, and a heap object holds a dozen or two: at a million owners memory, the garbage collector's
-// work and the processor's caches are what shows. It needs no order, because closest
-// encloser and wildcard are found by stripping labels.
+// sizes of their leaves only, and a heap object holds a dozen or two: at a million
+// owners memory, the garbage collector's work and the processor's caches are what
+// shows. It needs no order, because closest encloser and wildcard are found by
+// stripping labels.
 
 const (
 	trieBits    = 5
