@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -136,6 +138,17 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/n, "ns/host")
 	b.ReportMetric((heap()-before)/n, "heap-B/host")
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.HeapObjects), "objects")
+	took := make([]time.Duration, 7)
+	for i := range took {
+		start := time.Now()
+		runtime.GC()
+		took[i] = time.Since(start)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/collection")
 	runtime.KeepAlive(v)
 }
 
