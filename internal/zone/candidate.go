@@ -64,6 +64,9 @@ func (c *Candidate) Touched() iter.Seq2[Name, Node] {
 	}
 }
 
+// TouchedCount is how many owners Touched yields.
+func (c *Candidate) TouchedCount() int { return len(c.touched) }
+
 // Put sets an owner's whole node, for loading a stored zone; it checks nothing.
 func (c *Candidate) Put(owner Name, n Node) {
 	l := c.now.index.get(owner)
@@ -179,12 +182,18 @@ func (c *Candidate) Apply(cs *Changeset) error {
 	if err != nil {
 		return fmt.Errorf("changeset of %s from serial %d: %w", c.now.origin, c.now.serial, err)
 	}
-	if c.seen == nil {
-		c.seen = make(map[Name]struct{}, len(nodes))
+	if c.touched == nil {
 		c.touched = make([]Name, 0, len(nodes))
+	} else if c.seen == nil { // by a first changeset alone each was touched once
+		c.seen = make(map[Name]struct{}, len(c.touched)+len(nodes))
+		for _, owner := range c.touched {
+			c.seen[owner] = struct{}{}
+		}
 	}
 	for _, e := range nodes {
-		if _, again := c.seen[e.owner]; !again {
+		if c.seen == nil {
+			c.touched = append(c.touched, e.owner)
+		} else if _, again := c.seen[e.owner]; !again {
 			c.seen[e.owner] = struct{}{}
 			c.touched = append(c.touched, e.owner)
 		}
@@ -207,31 +216,13 @@ func (c *Candidate) step(cs *Changeset) ([]edit, error) {
 	}
 	lists := len(cs.Deleted) + len(cs.Added)
 	edits := make([]edit, 0, 2+lists/2)
-	index := map[Name]int(nil) // of edits, once there are many
+	var owners places
 	find := func(owner Name) *edit {
-		if len(edits) > 0 && edits[len(edits)-1].owner == owner {
-			return &edits[len(edits)-1]
+		at, added := owners.of(owner, lists/2)
+		if added {
+			edits = append(edits, edit{owner, c.Node(owner)})
 		}
-		if index == nil && len(edits) > 8 {
-			index = make(map[Name]int, 2+lists/2)
-			for i := range edits {
-				index[edits[i].owner] = i
-			}
-		}
-		if index != nil {
-			if i, ok := index[owner]; ok {
-				return &edits[i]
-			}
-			index[owner] = len(edits)
-		} else {
-			for i := range edits {
-				if edits[i].owner == owner {
-					return &edits[i]
-				}
-			}
-		}
-		edits = append(edits, edit{owner, c.Node(owner)})
-		return &edits[len(edits)-1]
+		return &edits[at]
 	}
 	check := func(set RRset) error {
 		switch {

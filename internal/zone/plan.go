@@ -27,7 +27,7 @@ import (
 // the present and the next one gets just that serial; a smaller one gets the next.
 // The first changeset of a zone takes the later of the SOA's own serial and now.
 func (c *Candidate) Plan(u Update, now uint32) (*Changeset, error) {
-	p := plan{c: c, u: &u, origin: c.Origin(), last: -1}
+	p := plan{c: c, u: &u, origin: c.Origin()}
 	p.drafts = p.few[:0]
 	if err := p.permit(); err != nil {
 		return nil, err
@@ -53,9 +53,9 @@ type plan struct {
 	u      *Update
 	origin Name
 	drafts []draft
-	few    [2]draft     // backing of drafts: most updates touch one owner
-	last   int          // index of the draft that was asked for last
-	index  map[Name]int // of drafts, once they are many
+	few    [2]draft // backing of drafts: most updates touch one owner
+	places places   // of owners in drafts
+	room   []RRset  // for the sets of drafts, when they are many
 }
 
 // draft is what the RRsets of one owner are and become.
@@ -67,41 +67,29 @@ type draft struct {
 
 // at returns the draft of an owner. It is valid until the next call.
 func (p *plan) at(owner Name) *draft {
-	if p.last >= 0 && p.drafts[p.last].owner == owner {
-		return &p.drafts[p.last]
+	ahead := len(p.u.Operations) / 2
+	at, added := p.places.of(owner, ahead)
+	if !added {
+		return &p.drafts[at]
 	}
-	if p.index != nil {
-		if i, ok := p.index[owner]; ok {
-			p.last = i
-			return &p.drafts[i]
-		}
-	} else {
-		for i := range p.drafts {
-			if p.drafts[i].owner == owner {
-				p.last = i
-				return &p.drafts[i]
-			}
-		}
+	if at == manyPlaces {
+		// Whoever comes this far most often goes on with all operations, some of them
+		// of one owner.
+		p.drafts = slices.Grow(p.drafts, ahead)
 	}
 	d := draft{owner: owner, was: p.c.Node(owner)}
+	if at >= manyPlaces {
+		const each, many = 2, 512
+		if len(p.room) < each {
+			p.room = make([]RRset, each*many)
+		}
+		d.sets, p.room = p.room[:0:each], p.room[each:]
+	}
 	for set := range d.was.RRsets(owner) {
 		d.sets = append(d.sets, set)
 	}
-	p.last = len(p.drafts)
 	p.drafts = append(p.drafts, d)
-	switch {
-	case p.index != nil:
-		p.index[owner] = p.last
-	case len(p.drafts) > 8:
-		// Whoever comes this far most often goes on with all operations, some
-		// of them of one owner.
-		p.index = make(map[Name]int, len(p.u.Operations)/2)
-		p.drafts = slices.Grow(p.drafts, len(p.u.Operations)/2)
-		for i := range p.drafts {
-			p.index[p.drafts[i].owner] = i
-		}
-	}
-	return &p.drafts[p.last]
+	return &p.drafts[at]
 }
 
 // permit is step 1.

@@ -307,7 +307,7 @@ func (d *DB) commit(t *transaction) error {
 			continue
 		}
 		dr.trimBefore = d.trimBefore(z, dr)
-		nodes := make(map[zone.Name]zone.Node)
+		nodes := make(map[zone.Name]zone.Node, dr.candidate.TouchedCount())
 		for owner, n := range dr.candidate.Touched() {
 			nodes[owner] = n
 		}

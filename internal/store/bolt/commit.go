@@ -229,7 +229,7 @@ func (p *part) write(tx *bbolt.Tx, pause func()) error {
 		if pause != nil {
 			pause()
 		}
-		if err := next.put(nodes, kv); err != nil {
+		if err := next.put(nodes, kv, found); err != nil {
 			return fmt.Errorf("%w: zone %s, owner key %q: %w", store.ErrRefused, p.origin, kv.key, err)
 		}
 	}
@@ -243,10 +243,19 @@ func (p *part) write(tx *bbolt.Tx, pause func()) error {
 // pairs are the nodes in order of their keys.
 func (p *part) pairs() []pair {
 	pairs := make([]pair, 0, len(p.nodes))
+	var room []byte // for many of them at once
+	take := func(n int) []byte {
+		if cap(room)-len(room) < n {
+			room = make([]byte, 0, max(n, min(len(p.nodes)*n, 64<<10)))
+		}
+		piece := room[len(room) : len(room) : len(room)+n]
+		room = room[:len(room)+n]
+		return piece
+	}
 	for owner, n := range p.nodes {
-		kv := pair{key: appendOwner(nil, p.origin, owner)}
+		kv := pair{key: appendOwner(take(2*len(owner)), p.origin, owner)}
 		if n != "" {
-			kv.value = seal(kv.key, append(make([]byte, 0, len(n)+sumLength), n...))
+			kv.value = seal(kv.key, append(take(len(n)+sumLength), n...))
 		}
 		pairs = append(pairs, kv)
 	}
@@ -281,9 +290,14 @@ func (p *part) writeJournal(tx *bbolt.Tx, old store.State, pause func()) error {
 	return nil
 }
 
-// put changes one owner and keeps count and sum.
-func (s *state) put(nodes *bbolt.Bucket, kv pair) error {
-	if old := nodes.Get(kv.key); old != nil {
+// put changes one owner and keeps count and sum. A bucket that is only being filled
+// is not searched first.
+func (s *state) put(nodes *bbolt.Bucket, kv pair, search bool) error {
+	var old []byte
+	if search {
+		old = nodes.Get(kv.key)
+	}
+	if old != nil {
 		// Not unsealed: what is damaged is replaced, by a commit that was acknowledged
 		// when it was in the log. Where the sum is what the disk has changed, the
 		// zone's is wrong from here on, and Load refuses it.
