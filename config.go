@@ -1,7 +1,10 @@
 package ddns
 
 import (
+	"errors"
+	"io/fs"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/coredns/coredns/plugin/pkg/fall"
@@ -39,6 +42,15 @@ type nameServer struct {
 type storeConfig struct {
 	kind string // "bolt" or "memory"
 	path string // of a bolt file, absolute
+}
+
+// isNew reports whether opening the store will make it.
+func (s storeConfig) isNew() bool {
+	if s.kind == "memory" {
+		return true
+	}
+	_, err := os.Stat(s.path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 type httpConfig struct {

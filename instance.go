@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
@@ -39,7 +38,7 @@ type instance struct {
 	policy    atomic.Pointer[policy.Policy]
 	reloading sync.Mutex    // held while /reload works
 	over      atomic.Bool   // stop has begun: neither /reload nor UPDATE may change anything any more
-	specs     []zonedb.Spec // guarded by reloading after start
+	specs     []zonedb.Spec // not merged yet; guarded by reloading after start
 	load      *load
 	stopped   sync.Once
 	notifier  *notifier
@@ -169,10 +168,19 @@ func (i *instance) start() error {
 	if err != nil {
 		return err
 	}
+	if i.cfg.store.isNew() {
+		if err := loaded.parse(); err != nil {
+			return err
+		}
+	}
 	if err := i.startStore(loaded.specs); err != nil {
 		return err
 	}
-	i.specs, i.tls = loaded.specs, loaded.tls
+	i.tls = loaded.tls
+	loaded.specs = nil // with all that was read
+	if !i.generation.Successor() {
+		i.returnMemory()
+	}
 	i.policy.Store(loaded.policy)
 	for _, w := range loaded.policy.Warnings() {
 		log.Warningf("%s", w)
@@ -234,13 +242,11 @@ func (i *instance) startStore(specs []zonedb.Spec) error {
 			live.unmerged = make(map[*instance]bool)
 		}
 		live.unmerged[i] = true
+		i.specs = specs
 		return nil
 	}
-	if _, err = i.merge(specs); err != nil {
-		return err
-	}
-	i.returnMemory()
-	return nil
+	_, err = i.merge(specs)
+	return err
 }
 
 // manyNames is from when on what loading leaves behind is worth a collection, which
@@ -370,6 +376,7 @@ func (i *instance) mergeLate() {
 		_, err := i.merge(i.specs)
 		switch {
 		case err == nil:
+			i.specs = nil
 			return
 		case pause < mergePatience/2 && (errors.Is(err, zonedb.ErrBusy) || errors.Is(err, zonedb.ErrUnavailable)):
 			time.Sleep(pause)
@@ -399,18 +406,4 @@ func canonicalPath(path string) string {
 		return filepath.Join(real, filepath.Base(path))
 	}
 	return path
-}
-
-// readZoneFile reads the records of one of the zones.
-func (c *config) readZoneFile(path string, origin zone.Name) ([]zone.RRset, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	sets, err := zone.ReadFile(f, path, origin)
-	if err != nil {
-		return nil, err
-	}
-	return sets, c.checkForChild(path, origin, sets)
 }

@@ -129,6 +129,9 @@ func (i *instance) checkReload() error {
 	if err := i.checkHooks(l.policy); err != nil {
 		return err
 	}
+	if err := i.db().Prepare(l.specs); err != nil {
+		return reloadFault(err)
+	}
 	return i.db().Check(l.specs)
 }
 
@@ -142,6 +145,9 @@ func (i *instance) reloadFiles() (report reloadReport, err error) {
 	}
 	if i.over.Load() {
 		return report, zonedb.ErrStopped
+	}
+	if err := i.db().Prepare(l.specs); err != nil {
+		return report, reloadFault(err)
 	}
 	merged, err := i.merge(l.specs)
 	if err != nil {
@@ -160,7 +166,7 @@ func (i *instance) reloadFiles() (report reloadReport, err error) {
 		}
 		report.Zones = append(report.Zones, z)
 	}
-	i.specs = l.specs
+	i.specs = nil // these are newer
 	old := i.policy.Swap(l.policy)
 	report.Policy = policy.Diff(old, l.policy)
 	if err := i.redefineHooks(l.policy); err != nil {

@@ -1,9 +1,15 @@
 package ddns
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"sync"
 
 	"github.com/miekg/dns"
 
@@ -23,7 +29,8 @@ type loaded struct {
 }
 
 // read reads every file of the stanza: at the start and at each /reload. Nothing is
-// changed by it, so that all of it counts or none.
+// changed by it, so that all of it counts or none. Zone files are not parsed yet: see
+// zonedb.Spec.
 func (i *instance) read() (*loaded, error) {
 	l := &loaded{policy: new(policy.Policy)}
 	if i.cfg.policy != "" {
@@ -42,11 +49,11 @@ func (i *instance) read() (*loaded, error) {
 		switch {
 		case i.cfg.files[origin] != "":
 			spec.Source = "file"
-			spec.Static, err = i.cfg.readZoneFile(i.cfg.files[origin], origin)
+			spec.Digest, spec.Read, err = i.cfg.zoneFile(i.cfg.files[origin], origin)
 		case i.cfg.seeds[origin] != "":
 			spec.Source = "seed"
 			// Read only when the store turns out not to have the zone.
-			spec.Seed = func() ([]zone.RRset, error) { return i.cfg.readZoneFile(i.cfg.seeds[origin], origin) }
+			spec.Seed = func() ([]zone.RRset, error) { return i.cfg.seed(i.cfg.seeds[origin], origin) }
 		default:
 			spec.Source = "ns"
 			spec.Static, err = i.cfg.apex(origin)
@@ -60,6 +67,64 @@ func (i *instance) read() (*loaded, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// parse parses the zone files before there is a database: none is made for one that
+// cannot be read.
+func (l *loaded) parse() error {
+	for _, spec := range l.specs {
+		if spec.Read == nil {
+			continue
+		}
+		if _, err := spec.Read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// zoneFormat is part of a zone file's digest. It changes when zone.ReadFile makes other
+// records of the same text, so that they are merged once more.
+const zoneFormat = "1"
+
+// zoneFile takes a zone's file in as it is now. It is parsed when read is called the
+// first time: to parse a large one takes longer than all else of a start.
+func (c *config) zoneFile(path string, origin zone.Name) (digest string, read func() ([]zone.RRset, error), err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", nil, err
+	}
+	h := sha256.New()
+	// What checkForChild goes by is part of what makes the text acceptable.
+	fmt.Fprintln(h, zoneFormat, origin)
+	for _, z := range slices.Sorted(slices.Values(c.zones)) {
+		if z.Below(origin) {
+			fmt.Fprintln(h, z)
+		}
+	}
+	fmt.Fprintln(h)
+	h.Write(text)
+	return hex.EncodeToString(h.Sum(nil)[:16]), sync.OnceValues(func() ([]zone.RRset, error) {
+		return c.parseZone(bytes.NewReader(text), path, origin)
+	}), nil
+}
+
+// seed reads the file that a zone begins with.
+func (c *config) seed(path string, origin zone.Name) ([]zone.RRset, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return c.parseZone(f, path, origin)
+}
+
+func (c *config) parseZone(r io.Reader, path string, origin zone.Name) ([]zone.RRset, error) {
+	sets, err := zone.ReadFile(r, path, origin)
+	if err != nil {
+		return nil, err
+	}
+	return sets, c.checkForChild(path, origin, sets)
 }
 
 // checkOwner refuses hooks from a file that somebody else can write when this process

@@ -211,3 +211,29 @@ func TestChildWithoutADelegation(t *testing.T) {
 		t.Errorf("a name beside does not: got\n%v", r)
 	}
 }
+
+// The file of the parent has not changed when a zone below it comes, and is looked at
+// all the same.
+func TestChildZoneThatComesLaterHidesNothing(t *testing.T) {
+	s := &server{t: t, dir: t.TempDir()}
+	s.write("parent", parentFile+"www.far.off A 192.0.2.1\n")
+	s.write("child", childFile)
+	o := nestedOptions(s.dir)
+	o.store = "bolt ddns.db"
+	s = start(t, o)
+	alone := strings.Replace(s.corefile, "ddns {", "ddns dyn.example.org {\n file parent dyn.example.org", 1)
+	if err := s.reload(alone); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); s.addresses("www.far.off") == "" && time.Since(begin) < 10*time.Second; {
+		time.Sleep(10 * time.Millisecond) // the file is merged once the old configuration has gone
+	}
+	both := strings.Replace(alone, "ddns dyn.example.org {", "ddns dyn.example.org far.off.dyn.example.org {\n file child far.off.dyn.example.org", 1)
+	err := s.reload(both)
+	if err == nil || !strings.Contains(err.Error(), "belongs to zone far.off.dyn.example.org.") {
+		t.Errorf("a zone that hides a record of its parent's file: got %v", err)
+	}
+	if got := s.addresses("www.far.off"); got != "192.0.2.1" {
+		t.Errorf("after the failed reload: got %q", got)
+	}
+}

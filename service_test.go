@@ -3,6 +3,7 @@ package ddns_test
 import (
 	crand "crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -136,6 +137,26 @@ func TestStaticFileEditIsOneIncrementalChange(t *testing.T) {
 	}
 	if got := s.addresses("www"); got != "192.0.2.80" {
 		t.Errorf("after a failed reload: got %q", got)
+	}
+}
+
+func TestNoDatabaseIsMadeForAZoneFileThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "db.dyn")
+	if err := os.WriteFile(file, []byte("@ 3600 SOA\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	corefile := fmt.Sprintf("dyn.example.org:%s {\n bind 127.0.0.1\n root %s\n ddns {\n file db.dyn\n store bolt ddns.db\n http off\n }\n}", port(freeAddress(t)), dir)
+	i, err := caddy.Start(caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
+	if err == nil {
+		_ = i.Stop()
+	}
+	if err == nil || !strings.Contains(err.Error(), file+":1: ") {
+		t.Errorf("starting: %v, want the place in the file", err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("the directory holds %v, %v: want the zone file alone", left, err)
 	}
 }
 

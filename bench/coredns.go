@@ -42,6 +42,12 @@ var (
 			}
 			return l, err
 		}}
+	// The operator's own records, which no update may change.
+	ddnsFile = &peer{name: "ddns-file", missRcode: dns.RcodeNameError, version: (*bench).coreDNSVersion, durable: "takes no updates: the zone file is merged into its database",
+		prepare: corefilePeer(func(b *bench, n int) (string, error) {
+			f, err := b.zoneFile(n)
+			return "ddns {\n file " + f + "\n store bolt ddns.db\n http off\n}", err
+		})}
 	whoami = &peer{name: "whoami", noData: true, prepare: corefilePeer(func(*bench, int) (string, error) { return "whoami", nil }), version: (*bench).coreDNSVersion}
 	hosts  = &peer{name: "hosts", missRcode: dns.RcodeServerFailure, version: (*bench).coreDNSVersion,
 		prepare: corefilePeer(func(b *bench, n int) (string, error) {

@@ -19,7 +19,7 @@ func (b *bench) rowCurves() error {
 		peers = []*peer{ddns, knot, bind, nsd, hosts, file}
 	}
 	empty := map[*peer]int64{}
-	for _, p := range append(peers, nsd, hosts, file) {
+	for _, p := range append(peers, nsd, hosts, file, ddnsFile) {
 		if _, known := empty[p]; known {
 			continue
 		}
@@ -109,7 +109,27 @@ func (b *bench) rowCurves() error {
 			b.remark("%v", err)
 		}
 	}
-	return nil
+	return b.fileStarts(1_000_000, empty[ddnsFile])
+}
+
+// fileStarts: a zone that is all the operator's, the first time and when its file has
+// not changed since.
+func (b *bench) fileStarts(n int, empty int64) error {
+	for _, s := range b.tryAll(n, ddnsFile) {
+		b.figures.add("seed", s, 0, "s", s.loaded.Seconds())
+		for range min(b.repeats, 3) {
+			if err := s.stop(); err != nil {
+				return err
+			}
+			if err := b.run(s); err != nil {
+				return err
+			}
+			b.figures.add("load", s, 0, "s", s.loaded.Seconds())
+			anon, mapped := s.resident()
+			b.figures.add("memory", s, 0, "octets/host", float64(anon+mapped-empty)/float64(n))
+		}
+	}
+	return b.stopAll()
 }
 
 // transfer takes the zone by AXFR and counts its records.

@@ -16,6 +16,11 @@ type Spec struct {
 	// Static are the operator's own records: a zone file's, or an apex made from
 	// name servers. Nil when the zone is seeded.
 	Static []zone.RRset
+	// Read, if not nil, reads Static when it is needed, each time with the same
+	// result: when Digest is not that of what the zone has.
+	Read func() ([]zone.RRset, error)
+	// Digest names the records that Read reads: the same digest, the same records.
+	Digest string
 	// Seed reads the first records of a zone that the store does not have yet.
 	Seed   func() ([]zone.RRset, error)
 	Source string // "file", "seed" or "ns", for the journal
@@ -35,7 +40,8 @@ type Merged struct {
 
 // Attach loads the zones that are not in memory yet, creates those that the store
 // does not have, and counts a user of each. It does not merge Static into zones
-// that existed: see Merge. On an error nothing stays attached by this call.
+// that existed: see Merge. On an error nothing stays attached by this call, and when
+// Read failed no zone was created.
 func (d *DB) Attach(ctx context.Context, specs []Spec) (created []zone.Name, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,6 +51,7 @@ func (d *DB) Attach(ctx context.Context, specs []Spec) (created []zone.Name, err
 			d.detach(attached)
 		}
 	}()
+	var missing []Spec
 	for _, s := range specs {
 		z := d.Zone(s.Origin)
 		if z == nil {
@@ -55,19 +62,25 @@ func (d *DB) Attach(ctx context.Context, specs []Spec) (created []zone.Name, err
 			z = fresh
 			z.keep = s.keep()
 			d.addZone(z)
-			z.refs++
-			attached = append(attached, s.Origin)
-			if !found {
-				if err := d.create(ctx, z, s); err != nil {
-					return nil, fmt.Errorf("creating zone %s: %w", s.Origin, err)
-				}
-				created = append(created, s.Origin)
+			if found {
+				d.opts.Observer.Published(z.origin, z.Version(), len(z.journal.entries))
+			} else if err := s.read(); err != nil {
+				d.removeZone(s.Origin)
+				return nil, err
+			} else {
+				missing = append(missing, s)
 			}
-			d.opts.Observer.Published(z.origin, z.Version(), len(z.journal.entries))
-			continue
 		}
 		z.refs++
 		attached = append(attached, s.Origin)
+	}
+	for _, s := range missing {
+		z := d.Zone(s.Origin)
+		if err := d.create(ctx, z, s); err != nil {
+			return nil, fmt.Errorf("creating zone %s: %w", s.Origin, err)
+		}
+		d.opts.Observer.Published(z.origin, z.Version(), len(z.journal.entries))
+		created = append(created, s.Origin)
 	}
 	return created, nil
 }
@@ -102,6 +115,9 @@ func (d *DB) Merge(ctx context.Context, specs []Spec) ([]Merged, error) {
 		}
 		parts[i] = mergePart(z, s, &merged[i])
 	}
+	if err := d.Prepare(specs); err != nil { // here, so that the writer need not read
+		return nil, err
+	}
 	results, err := d.submit(ctx, parts)
 	if err != nil {
 		return nil, err
@@ -110,6 +126,21 @@ func (d *DB) Merge(ctx context.Context, specs []Spec) ([]Merged, error) {
 		merged[i].Result = results[i]
 	}
 	return merged, nil
+}
+
+// Prepare has the records read that differ from those of attached zones. Its errors
+// are those of Read.
+func (d *DB) Prepare(specs []Spec) error {
+	for i := range specs {
+		s := &specs[i]
+		if z := d.Zone(s.Origin); z != nil && z.merged() == s.digest() {
+			continue
+		}
+		if err := s.read(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Check plans what Merge would do and changes nothing.
@@ -134,10 +165,14 @@ func (d *DB) Check(specs []Spec) error {
 func mergePart(z *Zone, s Spec, m *Merged) part {
 	return part{
 		zone:   z,
-		static: digest(s),
+		static: s.digest(),
 		keep:   s.keep(),
 		plan: func(c *zone.Candidate, now uint32) (*zone.Changeset, error) {
-			u, takenOver := zone.StaticUpdate(c, s.Static)
+			static, err := s.records()
+			if err != nil {
+				return nil, err
+			}
+			u, takenOver := zone.StaticUpdate(c, static)
 			m.TakenOver = takenOver
 			u.Limits = s.Limits
 			u.Cause = zone.Cause{Source: s.Source, Unix: int64(now)}
@@ -172,8 +207,24 @@ func (s *Spec) keep() int {
 	return DefaultJournal
 }
 
-// digest names the static records, so that an unchanged file is recognised.
-func digest(s Spec) string {
+func (s *Spec) records() ([]zone.RRset, error) {
+	if s.Read == nil {
+		return s.Static, nil
+	}
+	return s.Read()
+}
+
+// read has Read done, which remembers what it read.
+func (s *Spec) read() error {
+	_, err := s.records()
+	return err
+}
+
+// digest names the static records, so that those that have not changed are recognised.
+func (s *Spec) digest() string {
+	if s.Digest != "" {
+		return s.Digest
+	}
 	h := sha256.New()
 	var b []byte
 	field := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
