@@ -216,13 +216,28 @@ func (c *Candidate) step(cs *Changeset) ([]edit, error) {
 	}
 	lists := len(cs.Deleted) + len(cs.Added)
 	edits := make([]edit, 0, 2+lists/2)
-	var owners places
+	var many *places
 	find := func(owner Name) *edit {
-		at, added := owners.of(owner, lists/2)
-		if added {
-			edits = append(edits, edit{owner, c.Node(owner)})
+		if many == nil {
+			for i := range edits {
+				if edits[i].owner == owner {
+					return &edits[i]
+				}
+			}
+			if len(edits) == fewOwners {
+				many = newPlaces(2 + lists/2)
+				for i := range edits {
+					many.of(edits[i].owner)
+				}
+			}
 		}
-		return &edits[at]
+		if many != nil {
+			if at, added := many.of(owner); !added {
+				return &edits[at]
+			}
+		}
+		edits = append(edits, edit{owner, c.Node(owner)})
+		return &edits[len(edits)-1]
 	}
 	check := func(set RRset) error {
 		switch {

@@ -67,3 +67,6 @@ func (v *Version) IndexShape() (nodes, leaves int, bad string) {
 
 // Walks returns the counts that let Lookup leave out walks.
 func (v *Version) Walks() (cuts, dnames, wildcards int) { return v.cuts, v.dnames, v.wildcards }
+
+// Places numbers owners as a plan of many does.
+func Places(expected int) func(Name) (at int, added bool) { return newPlaces(expected).of }

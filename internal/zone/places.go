@@ -1,30 +1,28 @@
 package zone
 
-import (
-	"slices"
-)
+import "slices"
 
-// places numbers owners in the order in which they are first asked for. Those of a
-// zone file or of a changeset come in canonical order, so that an index is made only
-// when they do not: of a million names it would cost more than what it is asked for.
+// places numbers owners in the order in which they are first asked for, once they
+// are many. Those of a zone file or of a changeset come in canonical order, so that an
+// index is made only when they do not: of a million names it would cost more than what
+// it is asked for.
 type places struct {
 	names    []Name
-	few      [2]Name // backing of names: most updates touch one owner
-	last     int     // place asked for last
-	disorder bool    // names are not ascending; looked at once they are many
+	last     int  // place asked for last
+	disorder bool // names are not ascending
 	index    map[Name]int
 }
 
-// manyPlaces is how many names are still looked through one by one.
-const manyPlaces = 8
+// fewOwners is how many are looked through one by one, without places.
+const fewOwners = 8
 
-// of returns the place of an owner; added tells that it is new. expected is how
-// many more may come.
-func (p *places) of(owner Name, expected int) (at int, added bool) {
+// newPlaces has room for expected names.
+func newPlaces(expected int) *places { return &places{names: make([]Name, 0, expected)} }
+
+// of returns the place of an owner; added tells that it is new.
+func (p *places) of(owner Name) (at int, added bool) {
 	n := len(p.names)
-	if n == 0 {
-		p.names = p.few[:0]
-	} else {
+	if n > 0 {
 		// One owner's records follow one another, and several passes take the same way.
 		next := p.last + 1
 		if next == n {
@@ -41,13 +39,7 @@ func (p *places) of(owner Name, expected int) (at int, added bool) {
 			p.last = i
 			return i, false
 		}
-	}
-	switch {
-	case n == manyPlaces:
-		p.names = slices.Grow(p.names, expected)
-		p.disorder = !slices.IsSortedFunc(p.names, Name.Compare) || p.names[n-1].Compare(owner) > 0
-	case n > manyPlaces && !p.disorder:
-		p.disorder = p.names[n-1].Compare(owner) > 0
+		p.disorder = p.disorder || p.names[n-1].Compare(owner) > 0
 	}
 	p.names = append(p.names, owner)
 	if p.index != nil {
@@ -58,13 +50,8 @@ func (p *places) of(owner Name, expected int) (at int, added bool) {
 }
 
 func (p *places) find(owner Name) (int, bool) {
-	n := len(p.names)
-	if n <= manyPlaces {
-		i := slices.Index(p.names, owner)
-		return i, i >= 0
-	}
 	if !p.disorder {
-		if p.names[n-1].Compare(owner) < 0 {
+		if p.names[len(p.names)-1].Compare(owner) < 0 {
 			return 0, false
 		}
 		return slices.BinarySearchFunc(p.names, owner, Name.Compare)

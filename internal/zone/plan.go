@@ -27,7 +27,7 @@ import (
 // the present and the next one gets just that serial; a smaller one gets the next.
 // The first changeset of a zone takes the later of the SOA's own serial and now.
 func (c *Candidate) Plan(u Update, now uint32) (*Changeset, error) {
-	p := plan{c: c, u: &u, origin: c.Origin()}
+	p := plan{c: c, u: &u, origin: c.Origin(), last: -1}
 	p.drafts = p.few[:0]
 	if err := p.permit(); err != nil {
 		return nil, err
@@ -54,8 +54,14 @@ type plan struct {
 	origin Name
 	drafts []draft
 	few    [2]draft // backing of drafts: most updates touch one owner
-	places places   // of owners in drafts
-	room   []RRset  // for the sets of drafts, when they are many
+	last   int      // index of the draft that was asked for last
+	many   *crowd   // with more owners
+}
+
+// crowd is what a plan of many owners needs beside their drafts.
+type crowd struct {
+	places *places
+	room   []RRset // for the sets of drafts
 }
 
 // draft is what the RRsets of one owner are and become.
@@ -67,29 +73,50 @@ type draft struct {
 
 // at returns the draft of an owner. It is valid until the next call.
 func (p *plan) at(owner Name) *draft {
-	ahead := len(p.u.Operations) / 2
-	at, added := p.places.of(owner, ahead)
-	if !added {
+	if p.many != nil {
+		at, added := p.many.places.of(owner)
+		if added {
+			const each, many = 2, 512
+			if len(p.many.room) < each {
+				p.many.room = make([]RRset, each*many)
+			}
+			p.begin(owner, p.many.room[:0:each])
+			p.many.room = p.many.room[each:]
+		}
 		return &p.drafts[at]
 	}
-	if at == manyPlaces {
-		// Whoever comes this far most often goes on with all operations, some of them
-		// of one owner.
-		p.drafts = slices.Grow(p.drafts, ahead)
+	if p.last >= 0 && p.drafts[p.last].owner == owner {
+		return &p.drafts[p.last]
 	}
-	d := draft{owner: owner, was: p.c.Node(owner)}
-	if at >= manyPlaces {
-		const each, many = 2, 512
-		if len(p.room) < each {
-			p.room = make([]RRset, each*many)
+	for i := range p.drafts {
+		if p.drafts[i].owner == owner {
+			p.last = i
+			return &p.drafts[i]
 		}
-		d.sets, p.room = p.room[:0:each], p.room[each:]
 	}
+	if len(p.drafts) < fewOwners {
+		p.last = len(p.drafts)
+		return p.begin(owner, nil)
+	}
+	// Whoever comes this far most often goes on with all operations, some of them of
+	// one owner.
+	expected := fewOwners + len(p.u.Operations)/2
+	p.many = &crowd{places: newPlaces(expected)}
+	p.drafts = slices.Grow(p.drafts, expected)
+	for i := range p.drafts {
+		p.many.places.of(p.drafts[i].owner)
+	}
+	return p.at(owner)
+}
+
+// begin appends the draft of an owner that has none yet.
+func (p *plan) begin(owner Name, room []RRset) *draft {
+	d := draft{owner: owner, was: p.c.Node(owner), sets: room}
 	for set := range d.was.RRsets(owner) {
 		d.sets = append(d.sets, set)
 	}
 	p.drafts = append(p.drafts, d)
-	return &p.drafts[at]
+	return &p.drafts[len(p.drafts)-1]
 }
 
 // permit is step 1.
