@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // Block is what a record begins on a multiple of, in octets: the least that file
@@ -43,6 +42,7 @@ var ErrFull = errors.New("the log is full")
 // Log is a log in use. Its methods may not be called at once, but for Extend.
 type Log struct {
 	file  *os.File
+	info  os.FileInfo // of file, to know it by
 	path  string
 	epoch uint64
 	size  int64 // octets that were written, so that appends change no metadata
@@ -76,7 +76,7 @@ func Create(path string, size int64, epoch, last uint64) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &Log{file: f, path: path, epoch: epoch, size: fi.Size() / Block * Block, head: Block, tail: Block, last: last, freed: last}, nil
+	return &Log{file: f, info: fi, path: path, epoch: epoch, size: fi.Size() / Block * Block, head: Block, tail: Block, last: last, freed: last}, nil
 }
 
 // reuse gives a file that is there another epoch.
@@ -144,6 +144,9 @@ func appendHeader(b []byte, epoch uint64) []byte {
 func readHeader(r io.ReaderAt) (epoch uint64, err error) {
 	b := make([]byte, fileHeader)
 	if n, err := r.ReadAt(b, 0); err != nil && (n < len(fileMagic) || !errors.Is(err, io.EOF)) {
+		if !errors.Is(err, io.EOF) {
+			return 0, err
+		}
 		return 0, fmt.Errorf("it is not a log of this program: %w", err)
 	}
 	if string(b[:len(fileMagic)]) != fileMagic {
@@ -275,9 +278,7 @@ func (l *Log) Extend(size int64) error {
 		return err
 	}
 	defer f.Close()
-	ours, err1 := l.file.Stat()
-	found, err2 := f.Stat()
-	if err1 != nil || err2 != nil || !os.SameFile(ours, found) {
+	if found, err := f.Stat(); err != nil || !os.SameFile(l.info, found) {
 		return fmt.Errorf("%s has been replaced", l.path)
 	}
 	if err := zero(f, l.size, min(size, MaxSize)); err != nil {
@@ -292,16 +293,15 @@ func (l *Log) Shrink() { _ = l.file.Truncate(l.size) }
 // Grown tells that Extend has been done up to size.
 func (l *Log) Grown(size int64) { l.size = max(l.size, min(size, MaxSize)) }
 
-// Present reports whether the file still has a name: what is written to one that
-// was removed is gone with the process.
+// Present reports whether the file is still found under its name: what is written to
+// one that was removed, moved or replaced would not be found at the next start.
 func (l *Log) Present() bool {
-	fi, err := l.file.Stat()
-	if err != nil {
-		return false
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	return !ok || st.Nlink > 0
+	fi, err := os.Stat(l.path)
+	return err == nil && os.SameFile(fi, l.info)
 }
+
+// File is what the log's file is known by.
+func (l *Log) File() os.FileInfo { return l.info }
 
 // Close gives up the file and leaves it where it is.
 func (l *Log) Close() error { return l.file.Close() }

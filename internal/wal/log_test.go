@@ -44,14 +44,14 @@ func add(t testing.TB, l *wal.Log, n uint64) {
 // check scans and wants the records (after, last].
 func check(t testing.TB, path string, epoch, after, last uint64) {
 	t.Helper()
-	e, records, found, err := wal.Scan(path, after)
-	if err != nil || !found || e != epoch {
-		t.Fatalf("Scan: epoch %d, found %t, %v", e, found, err)
+	c, err := wal.Scan(path, after)
+	if err != nil || c == nil || c.Epoch != epoch {
+		t.Fatalf("Scan: %+v, %v", c, err)
 	}
-	if uint64(len(records)) != last-after {
-		t.Fatalf("Scan: %d records after %d, want up to %d", len(records), after, last)
+	if uint64(len(c.Records)) != last-after {
+		t.Fatalf("Scan: %d records after %d, want up to %d", len(c.Records), after, last)
 	}
-	for i, r := range records {
+	for i, r := range c.Records {
 		if n := after + uint64(i) + 1; r.Number != n || !bytes.Equal(r.Payload, payload(n)) {
 			t.Fatalf("Scan: record %d is not what was appended as %d", r.Number, n)
 		}
@@ -60,8 +60,8 @@ func check(t testing.TB, path string, epoch, after, last uint64) {
 
 func TestRecordsAreFoundUntilReleased(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	if _, _, found, err := wal.Scan(path, 0); found || err != nil {
-		t.Fatalf("no file: found %t, %v", found, err)
+	if c, err := wal.Scan(path, 0); c != nil || err != nil {
+		t.Fatalf("no file: %+v, %v", c, err)
 	}
 	l := create(t, path, 7, 10)
 	check(t, path, 7, 10, 10)
@@ -170,8 +170,41 @@ func TestDamageInTheMiddleIsTold(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := wal.Scan(path, 0); err == nil || !strings.Contains(err.Error(), "record 4 comes after 2") || !strings.Contains(err.Error(), path) {
+	if _, err := wal.Scan(path, 0); err == nil || !strings.Contains(err.Error(), "record 4 comes after 2") || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An append begins when the one before it is on stable storage, so that at most one
+// can have been cut short.
+func TestDamageAtTheEndIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l := create(t, path, 1, 0)
+	for n := uint64(1); n <= 6; n++ {
+		add(t, l, n)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for broken := 1; broken <= 6; broken++ {
+		b := bytes.Clone(whole)
+		for rest, n := b, 0; n < broken; n++ {
+			at := bytes.LastIndex(rest, []byte("dwal"))
+			b[at+29] ^= 1
+			rest = rest[:at]
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if broken == 1 {
+			check(t, path, 1, 0, 5)
+			continue
+		}
+		want := fmt.Sprintf("its records end with %d, and those up to 6 cannot be read", 6-broken)
+		if c, err := wal.Scan(path, 0); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("the last %d: %+v, %v; want %q", broken, c, err, want)
+		}
 	}
 }
 
@@ -189,9 +222,9 @@ func TestPayloadIsNoRecord(t *testing.T) {
 	if _, err := l.Append(nil); err != nil { // over the first block
 		t.Fatal(err)
 	}
-	_, records, _, err := wal.Scan(path, 0)
-	if err != nil || len(records) != 1 || records[0].Number != 2 {
-		t.Errorf("got %d records, %v", len(records), err)
+	c, err := wal.Scan(path, 0)
+	if err != nil || len(c.Records) != 1 || c.Records[0].Number != 2 {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
@@ -215,8 +248,8 @@ func TestWhatIsNoLogIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, tt.file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, found, err := wal.Scan(path, 0)
-		if !found || err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
+		c, err := wal.Scan(path, 0)
+		if err == nil || c == nil || len(c.Records) > 0 || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: Scan: %v, want %q", name, err, tt.want)
 		}
 		l, err := wal.Create(path, wal.MinSize, 5, 0)
@@ -232,20 +265,34 @@ func TestWhatIsNoLogIsRefused(t *testing.T) {
 	}
 }
 
-func TestRemovedLogIsNoticed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	l := create(t, path, 1, 0)
-	if !l.Present() {
-		t.Error("not present")
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if l.Present() {
-		t.Error("present after it was removed")
-	}
-	if err := l.Extend(1 << 20); err == nil {
-		t.Error("extended a file that is gone")
+func TestLogThatIsNotThereIsNoticed(t *testing.T) {
+	for name, away := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"moved":   func(path string) error { return os.Rename(path, path+".away") },
+		"removed, with another link": func(path string) error {
+			return errors.Join(os.Link(path, path+".link"), os.Remove(path))
+		},
+		"replaced by a copy": func(path string) error {
+			b, err := os.ReadFile(path)
+			return errors.Join(err, os.Rename(path, path+".away"), os.WriteFile(path, b, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log")
+			l := create(t, path, 1, 0)
+			if !l.Present() {
+				t.Error("not present")
+			}
+			if err := away(path); err != nil {
+				t.Fatal(err)
+			}
+			if l.Present() {
+				t.Error("present all the same")
+			}
+			if err := l.Extend(1 << 20); err == nil {
+				t.Error("extended a file that is gone")
+			}
+		})
 	}
 }
 
@@ -264,7 +311,8 @@ func FuzzScan(f *testing.F) {
 			b[at] ^= flip
 		}
 		octets, last := 0, uint64(0)
-		for _, r := range wal.Parse(b, 1, 0) {
+		records, _ := wal.Parse(b, 1, 0)
+		for _, r := range records {
 			if r.Number < last {
 				t.Errorf("record %d after %d", r.Number, last)
 			}

@@ -297,6 +297,111 @@ func TestLogRemovedWhileOpen(t *testing.T) {
 	storetest.Verify(t, open(t, killed(t, path)), c)
 }
 
+// It is moved away, or has another name too: the next commit is in one that a start
+// finds.
+func TestLogMovedWhileOpen(t *testing.T) {
+	for name, away := range map[string]func(path string) error{
+		"moved":                      func(path string) error { return os.Rename(path, path+".away") },
+		"removed, with another link": func(path string) error { return errors.Join(os.Link(path, path+".away"), os.Remove(path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c, _, path := logged(t, 5)
+			if err := away(path + ".wal"); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Commit(t.Context(), []store.ZoneCommit{c.Commit([]storetest.Change{c.Set(1, 5)})}); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Verify(t, s, c)
+			storetest.Verify(t, open(t, killed(t, path)), c)
+		})
+	}
+}
+
+// The log of another database is put in place of ours under a running server: its
+// changes are not ours to write over, or to remove.
+func TestLogOfAnotherIsLeftAlone(t *testing.T) {
+	_, _, _, other := logged(t, 3)
+	foreign, err := os.ReadFile(killed(t, other) + ".wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, during := range []string{"a commit", "the end"} {
+		t.Run(during, func(t *testing.T) {
+			_, c, _, path := logged(t, 5)
+			path = killed(t, path)
+			warned := ""
+			s, err := bolt.Open(path, bolt.Options{Warn: func(m string) { warned += m }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Commit(t.Context(), []store.ZoneCommit{c.Commit([]storetest.Change{c.Set(1, 4)})}); err != nil {
+				t.Fatal(err)
+			}
+			was := c.Clone()
+			if err := os.Rename(path+".wal", path+".wal.away"); err != nil {
+				t.Fatal(err)
+			}
+			replace(t, path+".wal", foreign)
+			if during == "a commit" {
+				for range 2 {
+					err := s.Commit(t.Context(), []store.ZoneCommit{c.Clone().Commit([]storetest.Change{c.Set(1, 5)})})
+					if err == nil || !strings.Contains(err.Error(), path+".wal") {
+						t.Errorf("Commit: %v, want the log named", err)
+					}
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if want := path + ".wal is not the log that was here"; during == "the end" && !strings.Contains(warned, want) {
+				t.Errorf("warned %q, want %q", warned, want)
+			}
+			if b, err := os.ReadFile(path + ".wal"); err != nil || !bytes.Equal(b, foreign) {
+				t.Errorf("the other's log was touched: %v", err)
+			}
+			for _, suffix := range []string{"", ".away"} { // ours, which needs it or not
+				if err := os.Rename(path+".wal"+suffix, path+".wal"+suffix+"1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Rename(path+".wal.away1", path+".wal"); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Verify(t, open(t, path), was)
+		})
+	}
+}
+
+// An error of the system says nothing about what is in the log: nobody is told to move
+// it away.
+func TestLogThatCannotBeReadIsNotCalledDamaged(t *testing.T) {
+	_, _, _, path := logged(t, 5)
+	path = killed(t, path)
+	if err := os.Rename(path+".wal", path+".wal.away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path+".wal", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := bolt.Open(path, bolt.Options{})
+	if err == nil || !strings.Contains(err.Error(), path+".wal: is a directory") || strings.Contains(err.Error(), "move") {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+func TestLogThatIsCutOffIsRefused(t *testing.T) {
+	_, _, _, path := logged(t, 5)
+	path = killed(t, path)
+	if err := os.Truncate(path+".wal", wal.Block); err != nil {
+		t.Fatal(err)
+	}
+	_, err := bolt.Open(path, bolt.Options{})
+	if err == nil || !strings.Contains(err.Error(), path+".wal is cut off, at 4096 octets") {
+		t.Errorf("Open: %v", err)
+	}
+}
+
 // A database of format 1 is served, and is format 2 once it has a log.
 func TestFormat1(t *testing.T) {
 	s, c, _, path := logged(t, 5)

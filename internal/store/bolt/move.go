@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -161,6 +162,9 @@ func (s *Store) arm(h *handle) error {
 	// One number is left out: a write that failed may still reach the disk, and
 	// its record must not look like a new one.
 	last := h.applied + 1
+	if err := h.claim(); err != nil {
+		return s.broken(h, err)
+	}
 	l, err := wal.Create(h.logPath, logFirst, epoch, last)
 	if err != nil {
 		return s.broken(h, err)
@@ -175,7 +179,7 @@ func (s *Store) arm(h *handle) error {
 		l.Close()
 		return err
 	}
-	h.log, h.epoch, h.applied = l, epoch, last
+	h.log, h.logFile, h.epoch, h.applied = l, l.File(), epoch, last
 	s.logBytes.Store(l.Size())
 	return nil
 }
@@ -244,32 +248,42 @@ func (s *Store) readLog(h *handle) error {
 		return err
 	}
 	h.epoch, h.applied = l.epoch, l.applied
-	epoch, records, found, err := wal.Scan(h.logPath, l.applied)
+	c, err := wal.Scan(h.logPath, l.applied)
+	if c != nil {
+		h.logFile = c.File
+	}
 	remedy := fmt.Sprintf("put back the %s and %s that belong together, or move %s away to go on without its changes", s.path, h.logPath, h.logPath)
+	var failed syscall.Errno
 	switch {
 	case errors.Is(err, wal.ErrHeader) && l.epoch == 0:
 		return nil // cut short while it was taken into use
+	case errors.As(err, &failed):
+		return fmt.Errorf("reading the log: %w", err) // which says nothing about what is in it
 	case err != nil:
 		return fmt.Errorf("%w; %s", err, remedy)
-	case !found && s.spent != nil && s.spent.epoch == l.epoch:
+	case c == nil && s.spent != nil && s.spent.epoch == l.epoch:
 		return nil // what it held is in memory
-	case !found && l.epoch != 0:
+	case c == nil && l.epoch != 0:
 		s.opts.Warn(fmt.Sprintf("%s is missing: the changes of the last seconds before %s was last used are gone with it, unless there were none", h.logPath, s.path))
 		return nil
-	case len(records) == 0 && epoch != l.epoch && l.epoch != 0:
+	case c == nil:
+		return nil
+	case c.Epoch == l.epoch && c.File.Size() < wal.MinSize:
+		return fmt.Errorf("%s is cut off, at %d octets; %s", h.logPath, c.File.Size(), remedy)
+	case len(c.Records) == 0 && c.Epoch != l.epoch && l.epoch != 0:
 		// Cut short while it was taken into use, unless it has been used.
-		if _, any, _, err := wal.Scan(h.logPath, 0); err != nil || len(any) > 0 {
+		if c, err := wal.Scan(h.logPath, 0); err != nil || c == nil || len(c.Records) > 0 {
 			return fmt.Errorf("%s holds changes of another database: %s", h.logPath, remedy)
 		}
 		return nil
-	case len(records) == 0:
+	case len(c.Records) == 0:
 		return nil
-	case epoch != l.epoch:
+	case c.Epoch != l.epoch:
 		return fmt.Errorf("%s holds changes that are newer than this database, which looks like an older copy: %s", h.logPath, remedy)
-	case records[0].Number != l.applied+1:
-		return fmt.Errorf("%s is damaged: it begins with record %d, the database ends with %d; %s", h.logPath, records[0].Number, l.applied, remedy)
+	case c.Records[0].Number != l.applied+1:
+		return fmt.Errorf("%s is damaged: it begins with record %d, the database ends with %d; %s", h.logPath, c.Records[0].Number, l.applied, remedy)
 	}
-	for _, r := range records {
+	for _, r := range c.Records {
 		parts, err := decodeRecord(r.Payload)
 		if err != nil {
 			return fmt.Errorf("%s, record %d: %w; %s", h.logPath, r.Number, err, remedy)
@@ -440,8 +454,34 @@ func (s *Store) extend(h *handle) {
 	}
 }
 
+// ours reports whether the file at the log's path is the one that was read or made, or
+// there is none. One that somebody put there may hold what another server promised.
+func (h *handle) ours() (bool, error) {
+	fi, err := os.Stat(h.logPath)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && h.logFile != nil && os.SameFile(fi, h.logFile), err
+}
+
+// claim makes sure that no changes of others are lost when the log's path is taken.
+func (h *handle) claim() error {
+	ours, err := h.ours()
+	if ours || err != nil {
+		return err
+	}
+	if c, err := wal.Scan(h.logPath, 0); err != nil || c != nil && len(c.Records) > 0 {
+		return fmt.Errorf("%s is not the log that was here, and may hold changes of another database: move it away", h.logPath)
+	}
+	return nil
+}
+
 // removeLog removes the file of a log that holds nothing any more.
-func (h *handle) removeLog() {
+func (s *Store) removeLog(h *handle) {
+	if ours, err := h.ours(); err != nil || !ours {
+		s.opts.Warn(fmt.Sprintf("%s is not the log that was here, and stays", h.logPath))
+		return
+	}
 	if err := os.Remove(h.logPath); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return // it is empty: in nobody's way
 	}

@@ -44,6 +44,7 @@ const growth = 1 << 20
 type handle struct {
 	db     *bbolt.DB
 	file   *os.File    // bbolt's own
+	info   os.FileInfo // of file, to know it by
 	stuck  atomic.Bool // bbolt panicked: it may hold its locks for ever
 	failed atomic.Bool // set before the handle is given up
 	shared atomic.Bool // the store works with it: its failure has to be told
@@ -55,9 +56,10 @@ type handle struct {
 	writer sync.Mutex // held by whoever appends to the log; taken after moving
 
 	// guarded by writer
-	log     *wal.Log // nil until the first commit that it is for
-	epoch   uint64   // of the log that the database names, 0 for none
-	applied uint64   // number of the newest record that is in the database
+	log     *wal.Log    // nil until the first commit that it is for
+	logFile os.FileInfo // of the log that was read or made; nil when there was none
+	epoch   uint64      // of the log that the database names, 0 for none
+	applied uint64      // number of the newest record that is in the database
 	states  map[zone.Name]store.State
 	buf     []byte
 }
@@ -96,9 +98,14 @@ func open(path string, timeout time.Duration) (*handle, error) {
 	switch {
 	case err == nil:
 		h.db.AllocSize = growth
-		return h, nil
+		if h.info, err = h.file.Stat(); err == nil {
+			return h, nil
+		}
+		_ = guard(h.db.Close)
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, inUse(path)
+	case errors.Is(err, syscall.ENOMEM):
+		return nil, fmt.Errorf("opening %s: mapping %d MiB of address space: %w: is it limited, as by ulimit -v or LimitAS=?", path, uint64(mapped)>>20, err)
 	case errors.As(err, &p):
 		h.release()
 	}
@@ -288,7 +295,7 @@ func checkFormat(tx *bbolt.Tx) error {
 		if k, _ := tx.Cursor().First(); k == nil {
 			return errBlank
 		}
-		return errors.New("it is a database of another program")
+		return errors.New("it is a database of another program, or a damaged one")
 	}
 	v, _, err := unseal(keyFormat, b.Get(keyFormat))
 	if err != nil {

@@ -278,6 +278,50 @@ func TestRemovedWhileOpen(t *testing.T) {
 	}
 }
 
+// The same of one that would not be found by the next start.
+func TestMovedWhileOpen(t *testing.T) {
+	for name, away := range map[string]func(path string) error{
+		"moved":                      func(path string) error { return os.Rename(path, path+".away") },
+		"its directory moved":        func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".away") },
+		"removed, with another link": func(path string) error { return errors.Join(os.Link(path, path+".away"), os.Remove(path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "data", "ddns.db")
+			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, path)
+			c := storetest.NewChain("example.org.")
+			for _, zc := range []store.ZoneCommit{c.Create(3), c.Commit([]storetest.Change{c.Set(1, 5)})} {
+				if err := s.Commit(t.Context(), []store.ZoneCommit{zc}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			was := c.Clone()
+			if err := away(path); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := s.Commit(t.Context(), []store.ZoneCommit{was.Clone().Commit([]storetest.Change{c.Set(1, 6)})}); err == nil {
+					t.Fatal("a commit to a file that no start would find is acknowledged")
+				}
+			}
+			// The operator puts it back.
+			if name == "its directory moved" {
+				path = filepath.Dir(path)
+			}
+			if err := os.Rename(path+".away", path); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Verify(t, s, was)
+			if err := s.Commit(t.Context(), []store.ZoneCommit{was.Commit([]storetest.Change{c.Set(1, 7)})}); err != nil {
+				t.Error(err)
+			}
+			storetest.Verify(t, s, was)
+		})
+	}
+}
+
 // What the caller's function does is the caller's: the store survives it.
 func TestPutThatPanics(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "ddns.db"))

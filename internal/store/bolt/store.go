@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -198,7 +197,11 @@ func (s *Store) reopen() error {
 	if err := dropCache(f); err != nil {
 		return classify(fmt.Errorf("syncing %s: %w", s.path, err))
 	}
-	if !sameFile(f, s.lock) { // the operator has put another in its place
+	same, err := sameFile(f, s.lock)
+	if err != nil {
+		return err
+	}
+	if !same { // the operator has put another in its place
 		l, err := lock(s.path, s.opts.LockTimeout)
 		if err != nil {
 			return err
@@ -225,10 +228,13 @@ func (s *Store) reopen() error {
 	return nil
 }
 
-func sameFile(a, b *os.File) bool {
-	fa, err1 := a.Stat()
-	fb, err2 := b.Stat()
-	return err1 == nil && err2 == nil && os.SameFile(fa, fb)
+func sameFile(a, b *os.File) (bool, error) {
+	fa, err := a.Stat()
+	if err != nil {
+		return false, err
+	}
+	fb, err := b.Stat()
+	return err == nil && os.SameFile(fa, fb), err
 }
 
 // view runs a read transaction on the database, without what the log holds. It is not
@@ -321,15 +327,15 @@ func (s *Store) retire(h *handle, cause error) {
 	s.fail(h, cause)
 }
 
-// present makes sure that the file still has a name. A commit to one that was
-// removed would be durable until the process ends.
+// present makes sure that the file is still found under its name. A commit to one that
+// was removed, moved or replaced would be gone with the next start.
 func (s *Store) present(h *handle) error {
-	fi, err := h.file.Stat()
-	if err != nil {
-		return err
-	}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 {
+	fi, err := os.Stat(s.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(fi, h.info):
 		return errors.New("the file has been removed or replaced")
+	case err != nil:
+		return err
 	}
 	return nil
 }
@@ -375,7 +381,7 @@ func (s *Store) Close() error {
 			return fmt.Errorf("moving the last changes out of %s, where they stay: %w", h.logPath, err)
 		}
 		if had {
-			h.removeLog()
+			s.removeLog(h)
 		}
 		return nil
 	})

@@ -3,8 +3,10 @@ package bolt
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"os"
 	"syscall"
 )
@@ -113,8 +115,11 @@ func (v *verifier) findMeta(f *os.File) (both bool, err error) {
 	buf := make([]byte, pageHeader+metaSize)
 	var first, second meta
 	var ok0, ok1 bool
-	if _, err := f.ReadAt(buf, 0); err == nil {
+	switch _, err := f.ReadAt(buf, 0); {
+	case err == nil:
 		first, ok0 = readMeta(buf)
+	case !errors.Is(err, io.EOF):
+		return false, err
 	}
 	sizes := []uint32{first.pageSize}
 	if !ok0 {
@@ -124,8 +129,10 @@ func (v *verifier) findMeta(f *os.File) (both bool, err error) {
 		}
 	}
 	for _, s := range sizes {
-		if _, err := f.ReadAt(buf, int64(s)); err != nil {
+		if _, err := f.ReadAt(buf, int64(s)); errors.Is(err, io.EOF) {
 			continue
+		} else if err != nil {
+			return false, err
 		}
 		if second, ok1 = readMeta(buf); ok1 && second.pageSize == s {
 			break
