@@ -94,7 +94,8 @@ func openHookServer(i *instance, t *tls.Config) (*hookServer, func() error, erro
 func (s *hookServer) config(i *instance, t *tls.Config) hooks.ServerConfig {
 	return hooks.ServerConfig{
 		Executor: s.local, TLS: t, Reflection: i.cfg.grpc.reflection,
-		Log: func(line string) { log.Infof("Hook call %s", line) },
+		Log:  func(line string) { log.Infof("Hook call %s", line) },
+		Warn: func(line string) { log.Error(line) },
 	}
 }
 

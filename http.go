@@ -43,7 +43,10 @@ var httpListeners = resident.NewListeners(resident.ListenerOptions[*httpSite]{
 	Server:      newHTTPServer,
 	Connections: httpConnections,
 	Overflow:    []byte(httpOverflow),
-	Grace:       httpGrace,
+	Trouble: func(a resident.Address, err error) {
+		log.Errorf("No connection can be accepted on %s for HTTP, trying again: %v", a, err)
+	},
+	Grace: httpGrace,
 })
 
 func newHTTPServer() *http.Server {

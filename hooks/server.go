@@ -15,6 +15,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/coredns-ddns/ddns/internal/accept"
 	hooksv1 "github.com/coredns-ddns/ddns/proto/hooks/v1"
 )
 
@@ -32,6 +33,8 @@ type ServerConfig struct {
 	Reflection bool
 	// Log gets a line per call; may be nil.
 	Log func(line string)
+	// Warn gets what is wrong with the server itself; may be nil.
+	Warn func(line string)
 }
 
 // A Server offers an Executor over gRPC. Its sockets outlive configurations:
@@ -87,7 +90,12 @@ func (s *Server) Serve(l net.Listener) error {
 		l.Close()
 		return fmt.Errorf("serving hooks on %s: a TCP listener needs mutual TLS: a certificate, a key and the CA of its clients", l.Addr())
 	}
-	err := s.grpc.Serve(&guardedListener{Listener: l, server: s, stop: make(chan struct{})})
+	patient := accept.Patiently(l, func(err error) {
+		if warn := s.config.Load().Warn; warn != nil {
+			warn(fmt.Sprintf("No connection can be accepted on %s for hooks, trying again: %v", l.Addr(), err))
+		}
+	})
+	err := s.grpc.Serve(&guardedListener{Listener: patient, server: s, stop: make(chan struct{})})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || errors.Is(err, grpc.ErrServerStopped) {

@@ -91,7 +91,8 @@ func (d *daemon) configure(l loaded) error {
 	}
 	sc := hooks.ServerConfig{
 		Executor: d.local, AllowUIDs: d.options.allow, TLS: l.tls, Reflection: d.options.reflection,
-		Log: func(line string) { log.Print(line) },
+		Log:  func(line string) { log.Print(line) },
+		Warn: func(line string) { log.Print(line) },
 	}
 	// Only the server can refuse; and until it is configured nothing is served.
 	if d.server == nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/coredns-ddns/ddns/internal/accept"
 )
 
 // Frontend answers the requests of one address. It lives as long as the socket,
@@ -42,6 +44,8 @@ type ListenerOptions[S any] struct {
 	// them are being served the new one is told Overflow and closed.
 	Connections int
 	Overflow    []byte
+	// Trouble is told when a socket takes no connections for now; may be nil.
+	Trouble func(Address, error)
 	// Grace bounds how long running requests may take after their socket was
 	// closed.
 	Grace time.Duration
@@ -173,6 +177,11 @@ func (l *Listeners[S]) bind(a Address) (*listener[S], func() error, error) {
 		server: l.options.Server(),
 		served: make(chan struct{}),
 	}
+	socket = accept.Patiently(socket, func(err error) {
+		if l.options.Trouble != nil {
+			l.options.Trouble(a, err)
+		}
+	})
 	n.gate = newGate(socket, l.options.Connections, l.options.Overflow)
 	n.server.Handler = n.gate.handler(n.front)
 	n.server.ConnState = n.gate.state
