@@ -54,7 +54,7 @@ func in(importPath string, roots ...string) bool {
 // floor is where a package stands; imports point to lower floors only.
 func floor(name string) int {
 	switch {
-	case in(name, "internal/zone", "internal/version", "internal/wal", "internal/accept", "internal/loopback", "proto"):
+	case in(name, "internal/zone", "internal/version", "internal/wal", "internal/accept", "internal/plain", "internal/loopback", "proto"):
 		return 0
 	case in(name, "internal/store", "internal/policy", "internal/resident"):
 		return 1

@@ -3,16 +3,15 @@ package ddns_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	_ "github.com/coredns/coredns/plugin/file"
 	"github.com/miekg/dns"
 
+	"github.com/coredns-ddns/ddns"
 	"github.com/coredns-ddns/ddns/internal/policy"
 )
 
@@ -194,10 +193,9 @@ func TestViewsWithStoresOfTheirOwn(t *testing.T) {
 func TestReadyWaitsForEveryStanza(t *testing.T) {
 	s := blank(t)
 	address := freeAddress(t)
-	fifo := filepath.Join(s.dir, "slow")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	slow := filepath.Join(s.dir, "slow")
+	s.write("slow", "@ 60 SOA ns1 hostmaster 1 60 60 60 60\n@ 60 NS ns1\nns1 60 A 127.0.0.1\n")
+	held, proceed := ddns.HoldZoneFile(t, slow)
 	block := `ZONE:DNS {
 		bind 127.0.0.1
 		root DIR
@@ -224,18 +222,13 @@ func TestReadyWaitsForEveryStanza(t *testing.T) {
 		s.serve(strings.NewReplacer("READY", address, "ZONE", "a.example", "MORE", "").Replace(block) +
 			strings.NewReplacer("READY", address, "ZONE", "b.example", "MORE", "file slow").Replace(block))
 	}()
-	// Opening it succeeds once the stanza has begun to read.
-	file, err := os.OpenFile(fifo, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	<-held
 	for range 5 {
 		if got := ready(); got != http.StatusServiceUnavailable {
 			t.Errorf("while a zone is not there: got %d, want 503", got)
 		}
 	}
-	fmt.Fprintf(file, "@ 60 SOA ns1 hostmaster 1 60 60 60 60\n@ 60 NS ns1\nns1 60 A 127.0.0.1\n")
-	file.Close()
+	proceed <- struct{}{}
 	<-started
 	if got := ready(); got != http.StatusOK {
 		t.Errorf("once all are there: got %d, want 200", got)

@@ -4,18 +4,23 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
+
+	"github.com/coredns-ddns/ddns/internal/plain"
 )
+
+// certificateOctets bounds a file of certificates or a key. The authorities that a
+// distribution trusts come to a quarter of a mebibyte.
+const certificateOctets = 4 << 20
 
 // loadTLS reads a certificate chain with its key and, when ca is not empty, the
 // authorities that client certificates must come from. Every error names the file
 // that is wrong.
 func loadTLS(cert, key, ca string) (*tls.Config, error) {
-	certPEM, err := os.ReadFile(cert)
+	certPEM, err := plain.Read(cert, certificateOctets)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate: %w", err)
 	}
-	keyPEM, err := os.ReadFile(key)
+	keyPEM, err := plain.Read(key, certificateOctets)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate's key: %w", err)
 	}
@@ -32,7 +37,7 @@ func loadTLS(cert, key, ca string) (*tls.Config, error) {
 	if ca == "" {
 		return c, nil
 	}
-	caPEM, err := os.ReadFile(ca)
+	caPEM, err := plain.Read(ca, certificateOctets)
 	if err != nil {
 		return nil, fmt.Errorf("reading the clients' certificate authority: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/coredns-ddns/ddns/hooks"
+	"github.com/coredns-ddns/ddns/internal/plain"
 	"github.com/coredns-ddns/ddns/internal/policy"
 	"github.com/coredns-ddns/ddns/internal/zone"
 	"github.com/coredns-ddns/ddns/internal/zonedb"
@@ -87,10 +88,16 @@ func (l *loaded) parse() error {
 // records of the same text, so that they are merged once more.
 const zoneFormat = "1"
 
+// zoneFileOctets bounds a zone file: twenty million names are more than memory is for.
+const zoneFileOctets = 1 << 30
+
+// readZoneFile is replaced by tests that need a file to be slow.
+var readZoneFile = plain.Read
+
 // zoneFile takes a zone's file in as it is now. It is parsed when read is called the
 // first time: to parse a large one takes longer than all else of a start.
 func (c *config) zoneFile(path string, origin zone.Name) (digest string, read func() ([]zone.RRset, error), err error) {
-	text, err := os.ReadFile(path)
+	text, err := readZoneFile(path, zoneFileOctets)
 	if err != nil {
 		return "", nil, err
 	}
@@ -111,12 +118,11 @@ func (c *config) zoneFile(path string, origin zone.Name) (digest string, read fu
 
 // seed reads the file that a zone begins with.
 func (c *config) seed(path string, origin zone.Name) ([]zone.RRset, error) {
-	f, err := os.Open(path)
+	text, err := readZoneFile(path, zoneFileOctets)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return c.parseZone(f, path, origin)
+	return c.parseZone(bytes.NewReader(text), path, origin)
 }
 
 func (c *config) parseZone(r io.Reader, path string, origin zone.Name) ([]zone.RRset, error) {

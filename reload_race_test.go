@@ -6,11 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/coredns-ddns/ddns"
 )
 
 // TestReloadOfTheOldConfigurationDoesNotOutliveIt has a /reload that reads slowly
@@ -25,15 +26,11 @@ func TestReloadOfTheOldConfigurationDoesNotOutliveIt(t *testing.T) {
 		}
 	}
 	s := start(t, options{dir: dir, stanza: "file old.zone"})
-	if err := os.Remove(old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	held, proceed := ddns.HoldZoneFile(t, old)
+	s.write("old.zone", text+"from-old 60 A 192.0.2.1\n")
 	called := make(chan answer, 1)
 	go func() { a, _ := s.try("POST", "/reload"); called <- a }()
-	pipe := openPipe(t, old) // succeeds once somebody reads
+	<-held
 
 	reloaded := make(chan error, 1)
 	go func() {
@@ -47,10 +44,7 @@ func TestReloadOfTheOldConfigurationDoesNotOutliveIt(t *testing.T) {
 		reloaded <- err
 	case <-time.After(200 * time.Millisecond):
 	}
-	if _, err := pipe.WriteString(text + "from-old 60 A 192.0.2.1\n"); err != nil {
-		t.Fatal(err)
-	}
-	pipe.Close()
+	proceed <- struct{}{}
 	a := <-called
 	if err := <-reloaded; err != nil {
 		t.Fatal(err)
@@ -61,17 +55,4 @@ func TestReloadOfTheOldConfigurationDoesNotOutliveIt(t *testing.T) {
 	if r := s.ask("from-next.dyn.example.org", dns.TypeA); len(r.Answer) != 1 {
 		t.Errorf("the new file is not in force: got %v", r)
 	}
-}
-
-func openPipe(t *testing.T, path string) *os.File {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for time.Now().Before(deadline) {
-		if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-			return f
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("nobody reads the pipe")
-	return nil
 }

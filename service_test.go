@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coredns/caddy"
@@ -137,6 +138,46 @@ func TestStaticFileEditIsOneIncrementalChange(t *testing.T) {
 	}
 	if got := s.addresses("www"); got != "192.0.2.80" {
 		t.Errorf("after a failed reload: got %q", got)
+	}
+}
+
+// Whatever is put in the place of a zone file, /reload ends, in a few words.
+func TestReloadOfWhatIsNoZoneFile(t *testing.T) {
+	dir := t.TempDir()
+	zoneFile := filepath.Join(dir, "db.dyn")
+	good := "@ 3600 SOA ns1 hostmaster 1 3600 600 86400 60\n@ 3600 NS ns1\nns1 3600 A 127.0.0.1\n"
+	if err := os.WriteFile(zoneFile, []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, options{dir: dir, stanza: "file db.dyn"})
+	for name, tt := range map[string]struct {
+		put  func() error
+		want string
+	}{
+		"a pipe":      {func() error { return syscall.Mkfifo(zoneFile, 0o600) }, "not a regular file"},
+		"a device":    {func() error { return os.Symlink("/dev/zero", zoneFile) }, "not a regular file"},
+		"a directory": {func() error { return os.Mkdir(zoneFile, 0o700) }, "not a regular file"},
+		"a long line": {func() error {
+			return os.WriteFile(zoneFile, []byte(good+"www 60 A "+strings.Repeat("x", 1<<20)), 0o600)
+		}, "(1048"},
+	} {
+		if err := os.Remove(zoneFile); err != nil {
+			t.Fatal(err)
+		}
+		if err := tt.put(); err != nil {
+			t.Fatal(err)
+		}
+		a := s.call("GET", "/reload")
+		reason, _ := a.body["reason"].(string)
+		if a.status != http.StatusUnprocessableEntity || a.body["file"] != zoneFile || !strings.Contains(reason, tt.want) || len(reason) > 1000 {
+			t.Errorf("%s: got %d %.2000v", name, a.status, a.body)
+		}
+	}
+	if err := errors.Join(os.Remove(zoneFile), os.WriteFile(zoneFile, []byte(good+"www 60 A 192.0.2.1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.call("GET", "/reload"); a.status != http.StatusOK || s.addresses("www") != "192.0.2.1" {
+		t.Errorf("the file is back: got %d %v", a.status, a.body)
 	}
 }
 

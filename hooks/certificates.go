@@ -5,7 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+
+	"github.com/coredns-ddns/ddns/internal/plain"
 )
 
 // ServerTLS reads what a TCP hook server needs: its certificate and key, and the CA
@@ -36,11 +37,20 @@ func ClientTLS(certFile, keyFile, serverCAFile string) (*tls.Config, error) {
 }
 
 func readCertificates(certFile, keyFile, caFile string) (tls.Certificate, *x509.CertPool, error) {
-	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	const most = 4 << 20 // octets: more than all authorities that a distribution trusts
+	certPEM, err := plain.Read(certFile, most)
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("reading the certificate: %w", err)
+	}
+	keyPEM, err := plain.Read(keyFile, most)
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("reading the certificate's key: %w", err)
+	}
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return cert, nil, fmt.Errorf("reading the certificate %s and the key %s: %w", certFile, keyFile, err)
 	}
-	pem, err := os.ReadFile(caFile)
+	pem, err := plain.Read(caFile, most)
 	if err != nil {
 		return cert, nil, fmt.Errorf("reading the CA: %w", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
+	"github.com/coredns-ddns/ddns/internal/plain"
 	"github.com/coredns-ddns/ddns/internal/zone"
 )
 
@@ -39,25 +39,16 @@ func (e *ParseError) Error() string {
 
 // ParseFile reads a policy file. An error of its content is a *ParseError.
 func ParseFile(path string) (*Policy, error) {
-	// Before opening: a pipe would wait for a writer.
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, info, err := plain.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("reading policy file: %w (ddns-token and /token/generate make what goes into a new one)", err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading policy file: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &ParseError{File: path, Text: "not a regular file"}
-	}
-	f, err := os.Open(path)
-	if err != nil {
+	case errors.Is(err, plain.ErrIrregular):
+		return nil, &ParseError{File: path, Text: plain.ErrIrregular.Error()}
+	case err != nil:
 		return nil, fmt.Errorf("reading policy file: %w", err)
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, fmt.Errorf("reading policy file: %w", err)
-	}
 	text, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading policy file: %w", err)

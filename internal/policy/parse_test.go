@@ -388,7 +388,7 @@ func TestParseFile(t *testing.T) {
 	if _, err := policy.ParseFile(dir); err == nil || err.Error() != dir+`: not a regular file` {
 		t.Errorf("directory: got %v", err)
 	}
-	if _, err := policy.ParseFile(dir + "/none"); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "reading policy file: stat "+dir+"/none: no such file or directory (") {
+	if _, err := policy.ParseFile(dir + "/none"); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "reading policy file: open "+dir+"/none: no such file or directory (") {
 		t.Errorf("missing file: got %v", err)
 	}
 	large := write("large", strings.Repeat("#", policy.MaxFileSize+1), 0o600)

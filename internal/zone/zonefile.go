@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/miekg/dns"
 )
@@ -122,7 +123,16 @@ type fileReader struct {
 
 func (f *fileReader) errorf(line int, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &FileError{File: f.file, Line: line, Text: err.Error(), err: err}
+	return &FileError{File: f.file, Line: line, Text: shortened(err.Error()), err: err}
+}
+
+// shortened bounds what an error quotes of a file: a line may be as long as the file.
+func shortened(text string) string {
+	const most = 300
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d octets)", strings.ToValidUTF8(text[:most], ""), len(text))
 }
 
 // syntaxText is how the parser writes an error and its place.
