@@ -128,7 +128,7 @@ var routes = map[string]route{
 
 // ServeHTTP implements http.Handler.
 func (f *httpFront) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &httpRequest{Request: hr, reply: newReply(w, hr), view: f.view.Load(), now: f.now()}
+	r := &httpRequest{Request: hr, reply: newReply(w, hr), view: f.view.Load().made(), now: f.now()}
 	name := "other"
 	defer func() {
 		if v := recover(); v == http.ErrAbortHandler {

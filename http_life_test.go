@@ -133,7 +133,7 @@ func TestZonesNotTakenOverYetStayWithTheOld(t *testing.T) {
 	v := newHTTPView([]resident.Member[*httpSite]{
 		{Site: newA, Generation: newGeneration}, {Site: second, Generation: newGeneration},
 		{Site: oldA, Generation: oldGeneration}, {Site: oldB, Generation: oldGeneration, Stopping: true},
-	})
+	}).made()
 	for name, want := range map[string]*httpSite{"x.a.example.org": newA, "b.example.org": oldB} {
 		if _, got := v.site(zone.MustName(name)); got == nil || got.httpSite != want || got.stopping != (want == oldB) {
 			t.Errorf("%s: the wrong site", name)

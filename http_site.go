@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/coredns-ddns/ddns/internal/policy"
@@ -73,19 +74,37 @@ type httpMember struct {
 	stopping bool
 }
 
-// httpView is what one address serves at one moment. It is immutable.
+// httpView is what one address serves at one moment. It is immutable once it is
+// made, which the first request that sees it does: with many stanzas on an
+// address a reload makes as many views, and nobody sees most of them.
 type httpView struct {
+	members []resident.Member[*httpSite]
+	once    sync.Once
+
 	sites  []*httpMember // newest generation first
 	byZone map[zone.Name]*httpMember
 	// trusted is every site's proxies: for requests that are about no site.
 	trusted []netip.Prefix
 }
 
-// newHTTPView lets the newest generation have each zone. Sites of an older one
-// stay for zones that the newer has not taken over yet: during a reload its
-// stanzas come up one by one.
 func newHTTPView(members []resident.Member[*httpSite]) *httpView {
-	v := &httpView{byZone: make(map[zone.Name]*httpMember)}
+	return &httpView{members: members}
+}
+
+// made lets the newest generation have each zone. Sites of an older one stay for
+// zones that the newer has not taken over yet: during a reload its stanzas come up one
+// by one.
+func (v *httpView) made() *httpView {
+	v.once.Do(v.make)
+	return v
+}
+
+func (v *httpView) make() {
+	if len(v.members) == 0 {
+		return
+	}
+	members := v.members
+	v.members, v.byZone = nil, make(map[zone.Name]*httpMember)
 	for _, m := range members {
 		site := &httpMember{httpSite: m.Site, stopping: m.Stopping}
 		needed := m.Generation == members[0].Generation
@@ -100,7 +119,6 @@ func newHTTPView(members []resident.Member[*httpSite]) *httpView {
 			v.trusted = append(v.trusted, m.Site.TrustedProxies...)
 		}
 	}
-	return v
 }
 
 // site finds the zone a name belongs to: the longest that contains it.

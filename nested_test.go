@@ -1,6 +1,7 @@
 package ddns_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -235,5 +236,43 @@ func TestChildZoneThatComesLaterHidesNothing(t *testing.T) {
 	}
 	if got := s.addresses("www.far.off"); got != "192.0.2.1" {
 		t.Errorf("after the failed reload: got %q", got)
+	}
+}
+
+// Each record of an answer is there once (RFC 2181, section 5), also when the aliases
+// that lead to it go round, and a chain ends at its limit.
+func TestAliasesThatGoRound(t *testing.T) {
+	loop := strings.Builder{}
+	const long = 20
+	for i := range long {
+		fmt.Fprintf(&loop, "k%d CNAME k%d\n", i, (i+1)%long)
+	}
+	for i := range 40 {
+		fmt.Fprintf(&loop, "c%d CNAME c%d\n", i, i+1)
+	}
+	parent := strings.Replace(parentFile, "* TXT \"wildcard\"\n", loop.String()+"p1 CNAME round.lab\np2 CNAME p1\n", 1)
+	s := &server{t: t, dir: t.TempDir()}
+	s.write("parent", parent)
+	s.write("child", childFile+"round CNAME p2.dyn.example.org.\n")
+	s = start(t, nestedOptions(s.dir))
+	corefile := strings.Replace(s.corefile, "ddns {", "ddns dyn.example.org lab.dyn.example.org {\n file parent dyn.example.org\n file child lab.dyn.example.org", 1)
+	if err := s.reload(corefile); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"k0": 16, "c0": 16, "p1": 3, "p2": 3, "round.lab": 3} {
+		r, err := s.exchange("tcp", name+".dyn.example.org.", dns.TypeA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, rr := range r.Answer {
+			if seen[rr.String()] {
+				t.Errorf("%s: %s is there twice", name, rr)
+			}
+			seen[rr.String()] = true
+		}
+		if len(r.Answer) != want || r.Rcode != dns.RcodeSuccess {
+			t.Errorf("%s: %d records, %s; want %d", name, len(r.Answer), dns.RcodeToString[r.Rcode], want)
+		}
 	}
 }

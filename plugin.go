@@ -2,6 +2,7 @@ package ddns
 
 import (
 	"context"
+	"slices"
 	"sort"
 
 	"github.com/coredns/coredns/plugin"
@@ -64,7 +65,7 @@ func (d *DDNS) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (
 	if a.Rcode == dns.RcodeNameError && len(a.Answer) == 0 && d.cfg.fall.Through(q.Name) {
 		return plugin.NextOrFailure(d.Name(), d.Next, ctx, w, r)
 	}
-	d.followAlias(&a, q.Qtype, state.Do())
+	d.followAlias(&a, z, q.Qtype, state.Do())
 	if d.signer != nil && state.Do() {
 		suitSigner(&a)
 	}
@@ -153,14 +154,14 @@ func notAsked(r *dns.Msg, apex bool) int {
 // followAlias completes an answer whose CNAME chain leads from one of the
 // stanza's zones into another, so that the client is spared a question (RFC 1034,
 // section 4.3.2, step 3a). A chain that leaves our zones ends where it does: its
-// client is a resolver.
-func (d *DDNS) followAlias(a *zone.Answer, qtype uint16, dnssec bool) {
+// client is a resolver. So does one that was cut at Lookup's limit.
+func (d *DDNS) followAlias(a *zone.Answer, from *zonedb.Zone, qtype uint16, dnssec bool) {
 	for range maxAliases {
 		if a.Alias == "" {
 			return
 		}
 		z := d.zoneOf(a.Alias)
-		if z == nil {
+		if z == nil || z == from {
 			return
 		}
 		next := z.Version().Lookup(a.Alias.String(), a.Alias, qtype, dnssec)
@@ -168,23 +169,26 @@ func (d *DDNS) followAlias(a *zone.Answer, qtype uint16, dnssec bool) {
 		if len(next.Answer) == 0 && !next.Authoritative {
 			return // delegated: the chain's client goes on from here
 		}
-		if closed(a.Answer, next.Answer) {
-			return // a loop: the resolver sees it
+		if n := unsaid(a.Answer, next.Answer); n < len(next.Answer) {
+			// A loop: the resolver sees it, with each of its records once.
+			a.Answer, a.Alias = append(a.Answer, next.Answer[:n]...), ""
+			return
 		}
+		from = z
 		a.Rcode, a.Alias = next.Rcode, next.Alias
 		a.Answer = append(a.Answer, next.Answer...)
 		a.Authority, a.Additional = next.Authority, next.Additional
 	}
 }
 
-// closed reports whether what a chain goes on with begins where it has been.
-func closed(chain, next []dns.RR) bool {
-	for _, rr := range chain {
-		if len(next) > 0 && dns.IsDuplicate(rr, next[0]) {
-			return true
+// unsaid counts the records that a chain goes on with before one that it has already.
+func unsaid(chain, next []dns.RR) int {
+	for i, rr := range next {
+		if slices.ContainsFunc(chain, func(o dns.RR) bool { return dns.IsDuplicate(o, rr) }) {
+			return i
 		}
 	}
-	return false
+	return len(next)
 }
 
 // zoneOf is the closest of our zones that encloses a name, or nil.

@@ -7,9 +7,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// replayLimit bounds the memory of one half of the window, to about 100 MB. A
-// primary that takes more signed updates than that in ten minutes forgets the
-// oldest early.
+// replayLimit bounds the memory of one generation, to some 130 MB (63 octets a message
+// were measured). A primary that takes more signed updates than that in ten minutes
+// forgets the oldest early.
 const replayLimit = 1 << 21
 
 // replayCache knows the signed updates of the last while, so that one that was
@@ -22,7 +22,11 @@ type replayCache struct {
 	mu        sync.Mutex
 	now, past map[replayID]replay // guarded by mu; generations
 	turned    time.Time           // guarded by mu; when now began
+	idle      *time.Timer         // guarded by mu; empties both when nothing comes any more
 }
+
+// replayWindow is how long a generation is added to.
+const replayWindow = 2 * maxSkew
 
 // replayID is a hash of a key's name and a MAC, so the message's.
 type replayID [16]byte
@@ -49,8 +53,8 @@ const (
 func (c *replayCache) begin(s *signature, now time.Time) (rcode int, state replayState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.now == nil || now.Sub(c.turned) > 2*maxSkew || len(c.now) >= replayLimit {
-		c.past, c.now, c.turned = c.now, make(map[replayID]replay), now
+	if c.now == nil || now.Sub(c.turned) > replayWindow || len(c.now) >= replayLimit {
+		c.turn(now)
 	}
 	r, known := c.now[s.id]
 	if !known {
@@ -67,6 +71,25 @@ func (c *replayCache) begin(s *signature, now time.Time) (rcode int, state repla
 	default:
 		return int(r.rcode), retransmitted
 	}
+}
+
+// turn begins a generation. mu is held.
+func (c *replayCache) turn(now time.Time) {
+	c.past = c.now
+	if now.Sub(c.turned) > 2*replayWindow {
+		c.past = nil // even what was added at its end cannot be played any more
+	}
+	c.now, c.turned = make(map[replayID]replay), now
+	if c.idle != nil {
+		c.idle.Stop()
+	}
+	c.idle = time.AfterFunc(2*replayWindow+time.Second, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.turned.Equal(now) {
+			c.now, c.past = nil, nil
+		}
+	})
 }
 
 // end notes the answer. After SERVFAIL the client may send the same message

@@ -36,6 +36,46 @@ func TestReplayIsKnownForAsLongAsTheSignatureIsGood(t *testing.T) {
 	}
 }
 
+// What nobody can play again any more is not kept, whether others come or not.
+func TestReplayMemoryIsGivenBack(t *testing.T) {
+	t.Run("when one comes after a while", func(t *testing.T) {
+		var c replayCache
+		start := time.Unix(1_800_000_000, 0)
+		c.begin(&signature{id: replayID{1}}, start)
+		c.begin(&signature{id: replayID{2}}, start.Add(2*replayWindow+time.Second))
+		if len(c.past) != 0 || len(c.now) != 1 {
+			t.Errorf("remembers %d and %d messages", len(c.past), len(c.now))
+		}
+	})
+	t.Run("when none comes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var c replayCache
+			size := func() int {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return len(c.past) + len(c.now)
+			}
+			for n := range 3 {
+				c.begin(&signature{id: replayID{byte(n)}}, time.Now())
+				time.Sleep(replayWindow + time.Second)
+			}
+			if got := size(); got != 2 {
+				t.Errorf("remembers %d messages, want the last two", got)
+			}
+			time.Sleep(replayWindow + time.Second)
+			if got := size(); got != 0 {
+				t.Errorf("remembers %d messages when all is quiet", got)
+			}
+			last := &signature{id: replayID{9}, sender: 7}
+			c.begin(last, time.Now())
+			last.sender = 8
+			if _, state := c.begin(last, time.Now()); state != replayed {
+				t.Errorf("afterwards: got %v, want replayed", state)
+			}
+		})
+	})
+}
+
 func TestRetransmissionGetsTheFirstAnswer(t *testing.T) {
 	var c replayCache
 	now := time.Unix(1_800_000_000, 0)

@@ -18,6 +18,10 @@ import (
 // Follower is the name under which the Dispatcher keeps its cursors and marks.
 const Follower = "hooks"
 
+// DefaultGivenUp is how many events of one hook that were given up are kept. Names that
+// are gone leave theirs behind, and whoever may make names can make as many.
+const DefaultGivenUp = 10_000
+
 // DefaultParallel is how many events of one hook a Dispatcher runs at once.
 const DefaultParallel = 4
 
@@ -57,6 +61,10 @@ type DispatcherOptions struct {
 	// Parallel bounds the hooks that run at once. 0 is DefaultParallel and one more for
 	// each definition beside the first.
 	Parallel int
+	// GivenUp bounds the events kept of one hook that were given up; 0 is
+	// DefaultGivenUp. Beyond it the oldest is dropped, with a warning.
+	GivenUp int
+
 	Now      func() time.Time // time.Now
 	Rand     func() uint64    // for jitter and event ids; math/rand/v2.Uint64
 	Observer DispatchObserver // may be nil
@@ -73,8 +81,9 @@ type DispatcherOptions struct {
 // what is marked, and takes the mark off when the hook succeeded. For one hook and
 // owner it runs one event at a time, oldest change first; a change that comes
 // while another of the same type waits, or waits to be tried again, takes
-// its place. So what waits is bounded by the names of the zone, and the last event
-// a hook is told is the last state.
+// its place. So what waits is bounded by the names that changed since they were last
+// told, what was given up by GivenUp, and the last event a hook is told is the last
+// state.
 //
 // Zones and hooks start from now: a Dispatcher tells nothing that was there before
 // it first saw the zone or the definition. A change of TTL alone is an event with
@@ -141,6 +150,9 @@ func NewDispatcher(o DispatcherOptions) *Dispatcher {
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Uint64
+	}
+	if o.GivenUp == 0 {
+		o.GivenUp = DefaultGivenUp
 	}
 	if o.Log == nil {
 		o.Log = func(string, string) {}

@@ -236,6 +236,53 @@ func TestGivenUpSurvivesARestart(t *testing.T) {
 	})
 }
 
+// Names that come and go leave what was given up of them behind, within a bound.
+func TestGivenUpIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := &world{t: t, disk: newDisk(), stage: newStage(t), hooks: []*policy.Hook{hookFor("h")}}
+		w.opts.GivenUp = 5
+		w.stage.act(exits(78))
+		w.boot()
+		kept := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for _, e := range w.d.List().Hooks[0].Events {
+				got = append(got, e.Event.Event+" "+strings.TrimSuffix(e.FQDN, ".dyn.example.org."))
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) || w.marks() != len(want) || w.stats().Dead != len(want) {
+				t.Errorf("kept %q in memory and %d in the store, want %q", got, w.marks(), want)
+			}
+		}
+		for i := range 9 {
+			name := fmt.Sprintf("n%d", i)
+			w.settled(name + " 60 A 192.0.2.1")
+			w.settled(name + " A")
+			time.Sleep(time.Second)
+		}
+		kept("removed n4", "removed n5", "removed n6", "removed n7", "removed n8")
+		if n := w.logged("the oldest is dropped: hook=h"); n != 4 {
+			t.Errorf("%d warnings, want 4:\n%s", n, strings.Join(w.log, "\n"))
+		}
+		// What was told in the end makes room again.
+		w.stage.act(nil)
+		if n, err := w.d.Retry(t.Context(), "h", zone.MustName("n6.dyn.example.org")); err != nil || n != 1 {
+			t.Errorf("Retry: %d, %v", n, err)
+		}
+		synctest.Wait()
+		w.stage.act(exits(78))
+		w.settled("n9 60 A 192.0.2.1")
+		kept("added n9", "removed n4", "removed n5", "removed n7", "removed n8")
+		// A lower bound counts at the next start.
+		w.kill()
+		w.opts.GivenUp = 2
+		w.boot()
+		kept("added n9", "removed n8")
+		w.stop()
+	})
+}
+
 // TestNothingStartsThatTheStoreDoesNotKnow fails the store while changes come.
 func TestNothingStartsThatTheStoreDoesNotKnow(t *testing.T) {
 	for _, persisted := range []bool{false, true} {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -164,6 +165,7 @@ func (d *Dispatcher) retire(f *definition) (dropped int) {
 // that have none.
 func (d *Dispatcher) place(marks map[string][]*mark) {
 	dropped := make(map[string]int)
+	var lines []string
 	d.mu.Lock()
 	for hook, list := range marks {
 		f := d.defs[hook]
@@ -174,10 +176,11 @@ func (d *Dispatcher) place(marks map[string][]*mark) {
 			dropped[hook] = len(list)
 			continue
 		}
+		slices.SortStableFunc(list, func(a, b *mark) int { return cmp.Compare(a.unix, b.unix) }) // the oldest are dropped first
 		for _, m := range list {
 			s := f.subject(m.owner)
 			if m.dead {
-				s.dead = append(s.dead, m)
+				lines = append(lines, d.bury(s, m)...)
 			} else {
 				s.wait(m)
 			}
@@ -188,4 +191,7 @@ func (d *Dispatcher) place(marks map[string][]*mark) {
 	}
 	d.mu.Unlock()
 	d.logDropped(dropped)
+	for _, line := range lines {
+		d.opts.Log("warning", line)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/coredns-ddns/ddns/internal/zone"
 	hooksv1 "github.com/coredns-ddns/ddns/proto/hooks/v1"
 )
 
@@ -55,6 +56,8 @@ type run struct {
 	resp   *hooksv1.ExecuteHookResponse
 	err    error
 	reply  chan *run // one slot; for a run by hand
+
+	dropped []string // what is to be logged of older events that its end pushed out
 }
 
 // launch starts what is due. Nothing is started that the store does not know of.
@@ -151,6 +154,9 @@ func (d *Dispatcher) settle(r *run) {
 	d.enqueue(s)
 	d.mu.Unlock()
 	d.record(r, result, trouble, next)
+	for _, line := range r.dropped {
+		d.opts.Log("warning", line)
+	}
 	if r.reply != nil {
 		r.reply <- r
 	}
@@ -188,14 +194,26 @@ func (d *Dispatcher) conclude(r *run, result, trouble string) (string, time.Time
 	}
 	switch result {
 	case resultDead:
-		m.dead, m.due = true, time.Time{}
-		s.dead = append(s.dead, m)
+		r.dropped = d.bury(s, m)
 		return result, time.Time{}
 	case resultRetry:
 		m.due = d.opts.Now().Add(d.jitter(m.failures, retryMost))
 	}
 	s.wait(m)
 	return result, m.due
+}
+
+// bury gives an event up. When there are too many of them the oldest is forgotten: it
+// was told as an error in its time, and nobody has asked for it since. What it
+// returns is to be logged once the lock is free.
+func (d *Dispatcher) bury(s *subject, m *mark) (lines []string) {
+	hook := s.def.hook.Name
+	for _, g := range s.def.bury(s, m, d.opts.GivenUp) {
+		d.dirty[markKey{hook, g.m.owner, g.m.origin, g.m.typ}] = true
+		lines = append(lines, fmt.Sprintf("Hook has more than %d events that were given up, the oldest is dropped: hook=%s id=%s zone=%s name=%s type=%s",
+			d.opts.GivenUp, hook, g.m.id, g.m.origin, g.m.owner, zone.TypeString(g.m.typ)))
+	}
+	return lines
 }
 
 // awayFailed holds a hook up whose executor cannot be reached; another hook may have

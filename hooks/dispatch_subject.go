@@ -19,6 +19,7 @@ type definition struct {
 	ready    []*subject                   // whose first mark is due, first come first served
 	running  int
 	away     backoff // its executor cannot be reached
+	dead     []grave // what was given up, oldest first, and what is not there any more
 	gone     bool    // not in the policy any more, kept for what still runs
 	last     []LastResult
 }
@@ -34,6 +35,32 @@ type subject struct {
 
 	queued bool      // in def.ready
 	wakeAt time.Time // of the entry in Dispatcher.later; zero without one
+}
+
+// grave is an event that was given up, and whose.
+type grave struct {
+	s *subject
+	m *mark
+}
+
+func (g grave) taken() bool { return !slices.Contains(g.s.dead, g.m) }
+
+// bury gives an event of s up, and returns those that are too many by that.
+func (f *definition) bury(s *subject, m *mark, most int) (dropped []grave) {
+	m.dead, m.due = true, time.Time{}
+	s.dead = append(s.dead, m)
+	if f.dead = append(f.dead, grave{s, m}); len(f.dead) <= most {
+		return nil
+	}
+	f.dead = slices.DeleteFunc(f.dead, grave.taken)
+	for len(f.dead) > most {
+		g := f.dead[0]
+		f.dead = slices.Delete(f.dead, 0, 1)
+		g.s.dead = slices.DeleteFunc(g.s.dead, func(m *mark) bool { return m == g.m })
+		g.s.tidy()
+		dropped = append(dropped, g)
+	}
+	return dropped
 }
 
 func (f *definition) subject(owner zone.Name) *subject {

@@ -30,21 +30,41 @@ type Policy struct {
 	warnings []string
 }
 
-// Token returns the identity whose token was presented. It looks the SHA-256 of
-// the whole string up, so that the work done says nothing about how much of a
-// guess was right.
-func (p *Policy) Token(presented string) (*Identity, bool) {
-	if p == nil || len(presented) < MinTokenLength || len(presented) > MaxTokenLength {
-		return nil, false
+// TokenDigest is the SHA-256 of a presented token, which policies know it by.
+type TokenDigest [sha256.Size]byte
+
+// DigestToken returns the digest of what was presented; ok is false for what can be no
+// token. The whole string is hashed, so that the work done says nothing about how much
+// of a guess was right.
+func DigestToken(presented string) (d TokenDigest, ok bool) {
+	if len(presented) < MinTokenLength || len(presented) > MaxTokenLength {
+		return d, false
 	}
 	var buf [MaxTokenLength]byte
 	for i := 0; i < len(presented); i++ {
 		if c := presented[i]; c <= ' ' || c > '~' {
-			return nil, false
+			return d, false
 		}
 		buf[i] = presented[i]
 	}
-	i, ok := p.byHash[sha256.Sum256(buf[:len(presented)])]
+	return sha256.Sum256(buf[:len(presented)]), true
+}
+
+// Token returns the identity whose token was presented.
+func (p *Policy) Token(presented string) (*Identity, bool) {
+	d, ok := DigestToken(presented)
+	if !ok {
+		return nil, false
+	}
+	return p.TokenByDigest(d)
+}
+
+// TokenByDigest is Token for who asks several policies.
+func (p *Policy) TokenByDigest(d TokenDigest) (*Identity, bool) {
+	if p == nil {
+		return nil, false
+	}
+	i, ok := p.byHash[d]
 	return i, ok
 }
 

@@ -179,7 +179,7 @@ func (f *fileReader) add(rr dns.RR) error {
 	switch {
 	case set == nil:
 		f.sets.add(f.owner, h.Rrtype, h.Ttl, rdata, line)
-	case soleType(h.Rrtype) && (h.Rrtype == dns.TypeSOA || set.data != rdata):
+	case soleType(h.Rrtype) && set.data != rdata: // a transfer, as dig prints it, ends with the SOA again
 		return f.errorf(line, "%s: a second %s", h.Name, TypeString(h.Rrtype))
 	default:
 		set.ttl = min(set.ttl, h.Ttl)

@@ -36,7 +36,7 @@ func TestReadFile(t *testing.T) {
 		{"no SOA", "$TTL 1\n\n@ NS ns\n", "zone:3: no SOA at example.org."},
 		{"no NS", "@ 1 SOA . . 1 2 3 4 5\na 1 NS ns\n", "zone:2: no NS at example.org."},
 		{"a second SOA", head + "\n@ SOA ns hostmaster 2 7200 900 1209600 60\n", "zone:5: example.org.: a second SOA"},
-		{"the same SOA again", head + "@ SOA ns hostmaster 1 7200 900 1209600 60\n", "zone:4: example.org.: a second SOA"},
+		{"the same SOA again, as at the end of a transfer", head + "a A 192.0.2.1\n@ SOA ns hostmaster 1 7200 900 1209600 60\n", "+a.example.org. 300 A 192.0.2.1"},
 		{"SOA elsewhere", head + "a SOA ns hostmaster 1 7200 900 1209600 60\n", "zone:4: a.example.org. SOA: only the apex example.org. has one"},
 		{"outside the zone", head + "\n; a comment\nexample.net. A 192.0.2.1\n", "zone:6: example.net. is not in zone example.org."},
 		{"above the zone", head + "org. A 192.0.2.1", "zone:4: org. is not in zone example.org."},
