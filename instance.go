@@ -160,6 +160,7 @@ func allStarted() bool {
 // start acquires everything the stanza needs. After an error nothing of it
 // stays: the caller drops the generation.
 func (i *instance) start() error {
+	outliveLog()
 	holdStacks() // before the collections of the load
 	if err := i.load.begin(); err != nil {
 		return err
