@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
 # The floors where goroutines share data, without CoreDNS itself: compiling all
 # of it once more for the race detector takes minutes.
-RACE := ./internal/zone/... ./internal/zonedb/... ./internal/store/... ./internal/policy/... ./internal/resident/... ./hooks/...
+RACE := ./internal/accept/... ./internal/zone/... ./internal/zonedb/... ./internal/store/... ./internal/policy/... ./internal/resident/... ./hooks/...
 
 # The packages whose tests drive many processes at once, one after the other: two
 # of them side by side on two cores would test each other's patience.
