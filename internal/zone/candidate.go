@@ -197,6 +197,16 @@ func (c *Candidate) Apply(cs *Changeset) error {
 			c.seen[e.owner] = struct{}{}
 			c.touched = append(c.touched, e.owner)
 		}
+	}
+	if c.now.index.empty() && len(nodes) > fewOwners {
+		b := newBuilder(c)
+		for _, e := range nodes {
+			b.Put(e.owner, e.node)
+		}
+		b.finish()
+		return nil
+	}
+	for _, e := range nodes {
 		c.Put(e.owner, e.node)
 	}
 	return nil

@@ -13,6 +13,11 @@ func NewVersionHashing(origin Name, hash func(Name) uint64) *Version {
 	return &Version{origin: origin, index: newTrie(hash)}
 }
 
+// NewBuilderHashing is NewBuilder for such a version.
+func NewBuilderHashing(origin Name, hash func(Name) uint64) *Builder {
+	return newBuilder(NewVersionHashing(origin, hash).Candidate())
+}
+
 // IndexShape returns how many interior nodes and leaves the index has, and an error
 // text when it is not in its one proper shape.
 func (v *Version) IndexShape() (nodes, leaves int, bad string) {

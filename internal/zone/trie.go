@@ -104,6 +104,11 @@ func newTrie(hash func(Name) uint64) trie {
 	return trie{&trieNode{firstMap: 1, buckets: []bucket{""}}, hash}
 }
 
+// empty reports whether there is no leaf.
+func (t trie) empty() bool {
+	return t.root.kidMap == 0 && len(t.root.buckets) == 1 && t.root.buckets[0] == ""
+}
+
 // get returns the leaf of an owner; "" when there is none.
 func (t trie) get(owner Name) leaf {
 	hash := t.hash(owner)

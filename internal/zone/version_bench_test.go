@@ -20,17 +20,17 @@ func hostName(i int) string { return fmt.Sprintf("host%07d.dyn.example.org.", i)
 // hosts makes a zone of n hosts with A and AAAA.
 func hosts(tb testing.TB, n int) *zone.Version {
 	apex := zone.MustName("dyn.example.org")
-	c := zone.NewVersion(apex).Candidate()
-	c.Put(apex, zone.NewNode(
+	b := zone.NewBuilder(apex)
+	b.Put(apex, zone.NewNode(
 		set(tb, "dyn.example.org. 3600 IN SOA ns1.dyn.example.org. hostmaster.dyn.example.org. 7 7200 900 1209600 60"),
 		set(tb, "dyn.example.org. 3600 IN NS ns1.dyn.example.org.")))
 	for i := range n {
-		putHost(tb, c, i)
+		putHost(tb, b, i)
 	}
-	return c.Version()
+	return b.Version()
 }
 
-func putHost(tb testing.TB, c *zone.Candidate, i int) {
+func putHost(tb testing.TB, c interface{ Put(zone.Name, zone.Node) }, i int) {
 	owner := zone.MustName(hostName(i))
 	var ip [16]byte
 	binary.BigEndian.PutUint32(ip[12:], uint32(i))

@@ -143,8 +143,8 @@ func (d *DB) reload(z *Zone) error {
 // load reads a zone from the store into a Zone that is not yet in the table.
 func (d *DB) load(ctx context.Context, origin zone.Name) (*Zone, bool, error) {
 	z := &Zone{origin: origin, db: d}
-	c := zone.NewVersion(origin).Candidate()
-	state, found, err := d.store.Load(ctx, origin, c.Put)
+	b := zone.NewBuilder(origin)
+	state, found, err := d.store.Load(ctx, origin, b.Put)
 	if err != nil {
 		return nil, false, err
 	}
@@ -169,7 +169,7 @@ func (d *DB) load(ctx context.Context, origin zone.Name) (*Zone, bool, error) {
 	if next != state.Last+1 {
 		return nil, false, fmt.Errorf("the journal ends at %d, the zone is at %d", next-1, state.Last)
 	}
-	v := c.Version()
+	v := b.Version()
 	if v.Serial() != state.Serial {
 		return nil, false, fmt.Errorf("the SOA has serial %d, the zone was stored with %d", v.Serial(), state.Serial)
 	}
