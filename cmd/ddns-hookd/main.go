@@ -59,6 +59,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // serve runs until a signal, and returns the exit status.
 func (d *daemon) serve() int {
+	// Whoever read the log may end before it does. What is handled is not inherited by
+	// hooks.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
 	failed := make(chan error, 1)
