@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -16,11 +17,11 @@ import (
 type scripted struct {
 	net.Listener
 	errs   []error
-	closed bool
+	closed atomic.Bool
 }
 
 func (s *scripted) Accept() (net.Conn, error) {
-	if s.closed {
+	if s.closed.Load() {
 		return nil, net.ErrClosed
 	}
 	if len(s.errs) == 0 {
@@ -31,7 +32,7 @@ func (s *scripted) Accept() (net.Conn, error) {
 	return nil, err
 }
 
-func (s *scripted) Close() error { s.closed = true; return nil }
+func (s *scripted) Close() error { s.closed.Store(true); return nil }
 
 func TestErrorsOfAcceptPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
