@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -44,8 +45,9 @@ type server struct {
 	next   int           // number of the next update: each changes its host
 }
 
-// pin binds this process to the load's core: the thread first, then by exec all
-// threads and what GOMAXPROCS is made from.
+// pin binds this process to the load's core: the thread first, then by a second process
+// all threads and what GOMAXPROCS is made from. It returns in the second process
+// alone.
 func pin(core int) error {
 	const marker = "DDNS_BENCH_PINNED"
 	if os.Getenv(marker) != "" {
@@ -55,14 +57,49 @@ func pin(core int) error {
 	if err := affinity(core); err != nil {
 		return err
 	}
-	// Ahead of whatever else runs here, load and servers alike. Not everybody may.
-	unix.Setpriority(unix.PRIO_PROCESS, 0, -15)
-	os.WriteFile("/proc/self/autogroup", []byte("-15"), 0)
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(self, os.Args, append(os.Environ(), marker+"=1"))
+	// Ahead of whatever else runs here, load and servers alike. Not everybody may.
+	unix.Setpriority(unix.PRIO_PROCESS, 0, -15)
+	restore := preferSession()
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, append(os.Environ(), marker+"=1")
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if err = cmd.Start(); err == nil {
+		go func() {
+			for s := range signals {
+				_ = cmd.Process.Signal(s)
+			}
+		}()
+		err = cmd.Wait()
+	}
+	restore()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	if code := cmd.ProcessState.ExitCode(); code >= 0 {
+		os.Exit(code)
+	}
+	os.Exit(1) // by a signal
+	return nil
+}
+
+// preferSession raises the priority of the session that this was started in, shells
+// and all (sched(7), "The autogroup feature"), and returns what undoes it: whatever is
+// started there later would be preferred as well.
+func preferSession() (restore func()) {
+	const file = "/proc/self/autogroup"
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return func() {}
+	}
+	_, nice, _ := strings.Cut(strings.TrimSpace(string(before)), " nice ")
+	_ = os.WriteFile(file, []byte("-15"), 0)
+	return func() { _ = os.WriteFile(file, []byte(nice), 0) }
 }
 
 func affinity(core int) error {
