@@ -156,11 +156,12 @@ func TestHooksWaitForHookdThatIsAway(t *testing.T) {
 		}
 	}
 	var m map[string]float64
-	h.until("an attempt, and both names waiting", 20*time.Second, func() bool {
+	// Three for as long as the first attempt at "a" is under way beside its newer change.
+	h.until("an attempt, and one event for each name", 20*time.Second, func() bool {
 		m = scrape(t, metrics)
-		return m[`runs_total{hook="note",result="away"}`] > 0 && m[`pending{hook="note"}`] >= 2
+		return m[`runs_total{hook="note",result="away"}`] > 0 && m[`pending{hook="note"}`] == 2
 	})
-	if m[`pending{hook="note"}`] != 2 || m[`oldest_pending_seconds{hook="note"}`] <= 0 || m[`dead_letters{hook="note"}`] != 0 {
+	if m[`oldest_pending_seconds{hook="note"}`] <= 0 || m[`dead_letters{hook="note"}`] != 0 {
 		t.Errorf("got %v", m)
 	}
 	h.startHookd()
