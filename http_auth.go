@@ -120,10 +120,14 @@ func (f *httpFront) authenticate(r *httpRequest, first *httpMember) (*caller, *p
 	}
 	c := &caller{token: token, at: make(map[*httpMember]*policy.Identity, 1)}
 	expired := false
+	sites := r.view.sites
 	digest, possible := policy.DigestToken(token)
-	for _, s := range r.view.sites {
+	if !possible {
+		sites = nil
+	}
+	for _, s := range sites {
 		id, ok := s.Policy().TokenByDigest(digest)
-		if !ok || !possible {
+		if !ok {
 			continue
 		}
 		// Only the time is looked at here: whether it may come from this peer is

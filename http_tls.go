@@ -8,19 +8,15 @@ import (
 	"github.com/coredns-ddns/ddns/internal/plain"
 )
 
-// certificateOctets bounds a file of certificates or a key. The authorities that a
-// distribution trusts come to a quarter of a mebibyte.
-const certificateOctets = 4 << 20
-
 // loadTLS reads a certificate chain with its key and, when ca is not empty, the
 // authorities that client certificates must come from. Every error names the file
 // that is wrong.
 func loadTLS(cert, key, ca string) (*tls.Config, error) {
-	certPEM, err := plain.Read(cert, certificateOctets)
+	certPEM, err := plain.Read(cert, plain.Certificates)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate: %w", err)
 	}
-	keyPEM, err := plain.Read(key, certificateOctets)
+	keyPEM, err := plain.Read(key, plain.Certificates)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate's key: %w", err)
 	}
@@ -37,7 +33,7 @@ func loadTLS(cert, key, ca string) (*tls.Config, error) {
 	if ca == "" {
 		return c, nil
 	}
-	caPEM, err := plain.Read(ca, certificateOctets)
+	caPEM, err := plain.Read(ca, plain.Certificates)
 	if err != nil {
 		return nil, fmt.Errorf("reading the clients' certificate authority: %w", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// replayLimit bounds the memory of one generation, to some 130 MB (63 octets a message
-// were measured). A primary that takes more signed updates than that in ten minutes
+// replayLimit bounds the memory of one generation, to some 170 MB (80 octets a message
+// by BenchmarkReplayMemory). A primary that takes more signed updates than that in ten minutes
 // forgets the oldest early.
 const replayLimit = 1 << 21
 

@@ -3,6 +3,7 @@ package ddns
 import (
 	"errors"
 	"net"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,4 +139,27 @@ func TestClientThatAsksAndDoesNotReadIsCutOff(t *testing.T) {
 			t.Errorf("it took %v, want %v", took, answerPatience)
 		}
 	})
+}
+
+// BenchmarkReplayMemory reports what a remembered message takes.
+func BenchmarkReplayMemory(b *testing.B) {
+	const n = replayLimit
+	heap := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	var c replayCache
+	before := heap()
+	for b.Loop() {
+		c.now = nil
+		for i := range n {
+			c.begin(&signature{id: replayID{byte(i), byte(i >> 8), byte(i >> 16)}}, now)
+		}
+		c.past = nil
+	}
+	b.ReportMetric((heap()-before)/n, "heap-B/message")
+	c.idle.Stop()
 }

@@ -37,12 +37,11 @@ func ClientTLS(certFile, keyFile, serverCAFile string) (*tls.Config, error) {
 }
 
 func readCertificates(certFile, keyFile, caFile string) (tls.Certificate, *x509.CertPool, error) {
-	const most = 4 << 20 // octets: more than all authorities that a distribution trusts
-	certPEM, err := plain.Read(certFile, most)
+	certPEM, err := plain.Read(certFile, plain.Certificates)
 	if err != nil {
 		return tls.Certificate{}, nil, fmt.Errorf("reading the certificate: %w", err)
 	}
-	keyPEM, err := plain.Read(keyFile, most)
+	keyPEM, err := plain.Read(keyFile, plain.Certificates)
 	if err != nil {
 		return tls.Certificate{}, nil, fmt.Errorf("reading the certificate's key: %w", err)
 	}
@@ -50,7 +49,7 @@ func readCertificates(certFile, keyFile, caFile string) (tls.Certificate, *x509.
 	if err != nil {
 		return cert, nil, fmt.Errorf("reading the certificate %s and the key %s: %w", certFile, keyFile, err)
 	}
-	pem, err := plain.Read(caFile, most)
+	pem, err := plain.Read(caFile, plain.Certificates)
 	if err != nil {
 		return cert, nil, fmt.Errorf("reading the CA: %w", err)
 	}

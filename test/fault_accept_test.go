@@ -18,25 +18,23 @@ func TestErrorsOfAcceptPass(t *testing.T) {
 	if _, err := p.update(nil, "a", v4(1), v6(1)); err != nil {
 		t.Fatal(err)
 	}
-	for _, errno := range []string{"ENOMEM", "EPROTO"} {
+	said := []string{"No connection can be accepted on " + p.http + " for HTTP", "No connection can be accepted on " + socket + " for hooks"}
+	for n, errno := range []string{"ENOMEM", "EPROTO"} {
 		in := p.inject(straced{"accept4", "error=" + errno, ""})
-		began := make(chan struct{}, 2)
 		pinged, asked := make(chan error, 1), make(chan error, 1)
 		go func() {
-			began <- struct{}{}
 			r, err := p.call("GET", "/ping", fresh)
 			if err == nil && r.status != http.StatusOK {
 				t.Errorf("/ping: %d", r.status)
 			}
 			pinged <- err
 		}()
-		go func() {
-			began <- struct{}{}
-			asked <- healthy(t, socket, 20*time.Second)
-		}()
-		<-began
-		<-began
-		time.Sleep(300 * time.Millisecond)
+		go func() { asked <- healthy(t, socket, 20*time.Second) }()
+		for _, want := range said { // each tells its error once
+			if !p.log.await(want, n+1, 10*time.Second) {
+				t.Errorf("%s: the log does not say %q again:\n%s", errno, want, tail(p.log.String()))
+			}
+		}
 		if p.pair(t, "a") == 0 {
 			t.Error("a query is not answered meanwhile")
 		}
@@ -49,11 +47,6 @@ func TestErrorsOfAcceptPass(t *testing.T) {
 		}
 		if err := <-asked; err != nil {
 			t.Errorf("%s: gRPC: %v", errno, err)
-		}
-	}
-	for _, want := range []string{"No connection can be accepted on " + p.http + " for HTTP", "No connection can be accepted on " + socket + " for hooks"} {
-		if !p.log.await(want, 1, time.Second) {
-			t.Errorf("the log does not say %q:\n%s", want, tail(p.log.String()))
 		}
 	}
 }

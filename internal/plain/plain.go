@@ -12,6 +12,10 @@ import (
 	"syscall"
 )
 
+// Certificates bounds a file of certificates or a key, in octets: all the authorities
+// that a distribution trusts come to a sixteenth of it.
+const Certificates = 4 << 20
+
 // ErrIrregular is wrapped by the error of what is no regular file: a directory, a pipe,
 // a device.
 var ErrIrregular = errors.New("not a regular file")
